@@ -1,0 +1,1 @@
+//! Drives the commit protocol against a store: exactly one snapshot per committable.

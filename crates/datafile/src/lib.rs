@@ -1,0 +1,1 @@
+//! Arrow to Parquet and back with Paimon's physical types, field ids and statistics.

@@ -1,0 +1,1 @@
+//! The bytes of Apache Paimon metadata files, read and written.

@@ -1,0 +1,1 @@
+//! An embedded stream engine: sources with positions, aligned barriers, checkpoints, restarts; for any target.

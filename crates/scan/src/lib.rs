@@ -1,0 +1,1 @@
+//! Reads Paimon append tables: snapshot to splits to record batches.

@@ -1,0 +1,1 @@
+//! The contract between a stream engine and a table target: writers, committables, committers, recovery.

@@ -1,0 +1,1 @@
+//! Object stores by URL with an honest create-if-absent, metering, fault injection and a conformance suite.

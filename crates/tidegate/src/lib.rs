@@ -1,0 +1,1 @@
+//! Streams into lake tables, exactly once: tables, stream writers and committers in one crate.
