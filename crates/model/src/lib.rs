@@ -1,1 +1,36 @@
-//! The values of an Apache Paimon table: schema, types, binary rows, file metadata, commit messages, names.
+//! The values of an Apache Paimon table.
+//!
+//! Domain values without I/O, without serde and without Arrow: what the other crates pass to each
+//! other. Bytes of metadata *files* belong to `tidegate-format`; the bytes here are only those that
+//! are values themselves ([`BinaryRow`], names and paths in [`layout`], the bucket hash).
+//!
+//! One concept per module; rules are cited as `[F-x.y]` (section of the format sheet), `[C-n]`,
+//! `[W-n]` (write protocol) and `[R-n]` (recovery rules of ARCHITECTURE.md).
+
+pub mod binary_row;
+pub mod bucket;
+pub mod commit_message;
+pub mod data_file;
+pub mod data_type;
+pub mod ids;
+pub mod index_file;
+pub mod layout;
+pub mod manifest;
+pub mod options;
+pub mod plan;
+pub mod schema;
+pub mod snapshot;
+pub mod statistics;
+
+pub use binary_row::BinaryRow;
+pub use commit_message::{CommitMessage, CompactIncrement, DataIncrement, ManifestCommittable};
+pub use data_file::{DataFileMeta, FileSource};
+pub use data_type::{DataField, DataType, LogicalType};
+pub use ids::{BucketId, FieldId, Level, SchemaId, SnapshotId};
+pub use index_file::{DeletionVectorRange, GlobalIndex, IndexFileMeta, IndexManifestEntry};
+pub use manifest::{EntryKind, FileIdentity, ManifestEntry, ManifestFile};
+pub use options::Options;
+pub use plan::{BucketView, WritePlan};
+pub use schema::TableSchema;
+pub use snapshot::{CommitKind, Snapshot, SnapshotDraft};
+pub use statistics::SimpleStats;

@@ -1,1 +1,53 @@
-//! The contract between a stream engine and a table target: writers, committables, committers, recovery.
+//! The contract between a stream engine and a table target.
+//!
+//! An **engine** owns sources, barriers and checkpoints and knows no table format. A **target** owns
+//! files and visibility and knows no engine. Three values cross the border:
+//!
+//! * [`Message`]s: what one writer made durable for one partition and bucket since the last barrier;
+//! * [`Committable`]: all messages of one checkpoint, opaque versioned bytes that the engine keeps
+//!   in its checkpoint;
+//! * [`Outcome`]: what became of a committable.
+//!
+//! The life of a checkpoint (phase one, phase two):
+//!
+//! ```text
+//! Writer::prepare ─► messages ─► Committer::combine ─► committable ─► engine stores its checkpoint
+//!                                                                              │ complete
+//!                                 Outcome ◄─ Committer::commit ◄───────────────┘
+//! ```
+//!
+//! After a crash the engine reads its newest complete checkpoint and hands the saved committables to
+//! a [`RecoveryManager`] *before* any writer opens.
+//!
+//! This crate owns names, identities and traits. It owns no I/O, no async runtime, no Arrow and no
+//! table format: traits return boxed futures, so that they are object-safe and any executor (or the
+//! [`blocking`] facade, for JNI) can drive them.
+
+mod committable;
+mod committer;
+mod error;
+mod ids;
+mod recovery;
+mod target;
+mod writer;
+
+pub mod blocking;
+
+pub use committable::{Committable, CommittableError, Message, Positions};
+pub use committer::{
+    CommitContext, Committer, JobHistory, Mismatch, Outcome, Published, Resolution, ResolutionPlan,
+    Saved, Standing,
+};
+pub use error::{ErrorKind, SinkError};
+pub use ids::{
+    CheckpointId, CommitIdentifier, CommitUser, Digest, Epoch, IdError, JobName, RunPrefix,
+};
+pub use recovery::{RecoveryManager, Restored};
+pub use target::{CleanReport, Run, Target, WriterMemory, WriterSet};
+pub use writer::{Router, RowKind, Rows, Writer};
+
+use std::future::Future;
+use std::pin::Pin;
+
+/// A boxed future that can move between threads: what makes the traits here object-safe.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -1,0 +1,1 @@
+//! Every object name of a table, and partition paths \[F-1].

@@ -1,0 +1,108 @@
+//! Names of objects: one validated relative path type.
+//!
+//! Owns what a legal path is. The bytes of a name are used as they are: Paimon's partition
+//! paths are escaped already (`dt=a%2Fb`), so nothing here encodes or decodes.
+
+use std::fmt;
+use std::ops::Deref;
+
+use crate::error::{ErrorKind, Result, StoreError};
+use crate::metrics::Op;
+
+/// A path relative to the root of a store: one or more names separated by `/`.
+///
+/// No empty name, no `.` or `..`, no leading or trailing `/`, no control characters.
+///
+/// ```
+/// use tidegate_storage::ObjectPath;
+///
+/// let path = ObjectPath::new("dt=a%2Fb/bucket-0/data é.parquet")?;
+/// assert_eq!(path.name(), "data é.parquet");
+/// assert_eq!(path.parent(), Some("dt=a%2Fb/bucket-0"));
+/// assert!(ObjectPath::new("../outside").is_err());
+/// # Ok::<(), tidegate_storage::StoreError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectPath(String);
+
+impl ObjectPath {
+    /// Checks a path.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NameTooLong`] (*invalid name*) where the path is none.
+    pub fn new(path: impl Into<String>) -> Result<Self> {
+        let path = path.into();
+        check(&path)?;
+        Ok(Self(path))
+    }
+
+    /// The path as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The last name.
+    pub fn name(&self) -> &str {
+        name(&self.0)
+    }
+
+    /// Everything before the last name; `None` directly under the root.
+    pub fn parent(&self) -> Option<&str> {
+        parent(&self.0)
+    }
+}
+
+impl Deref for ObjectPath {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ObjectPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+pub(crate) fn name(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}
+
+pub(crate) fn parent(path: &str) -> Option<&str> {
+    path.rsplit_once('/').map(|(parent, _)| parent)
+}
+
+/// `prefix/path`, either of which may be empty.
+pub(crate) fn join(prefix: &str, path: &str) -> String {
+    match (prefix.is_empty(), path.is_empty()) {
+        (true, _) => path.to_owned(),
+        (_, true) => prefix.to_owned(),
+        _ => format!("{prefix}/{path}"),
+    }
+}
+
+pub(crate) fn check(path: &str) -> Result<()> {
+    let reason = if path.is_empty() {
+        "the path is empty"
+    } else if path.split('/').any(str::is_empty) {
+        "the path begins or ends with '/' or holds an empty name"
+    } else if path.split('/').any(|name| name == "." || name == "..") {
+        "the path holds '.' or '..'"
+    } else if path.chars().any(|c| c.is_ascii_control()) {
+        "the path holds a control character"
+    } else {
+        return Ok(());
+    };
+    Err(StoreError::new(ErrorKind::NameTooLong, Op::Head, path).message(reason))
+}
+
+/// A directory or prefix: as a path, but the empty one is the root; one trailing `/` is let go.
+pub(crate) fn check_prefix(prefix: &str) -> Result<&str> {
+    let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
+    if !prefix.is_empty() {
+        check(prefix)?;
+    }
+    Ok(prefix)
+}
