@@ -65,8 +65,7 @@ impl fmt::Display for ErrorKind {
 }
 
 /// A failed operation of a store: what, where, why, and whether it may have taken effect.
-#[derive(Debug, thiserror::Error)]
-#[error("{op} {url}{sep}{path}: {kind}{detail}", sep = if path.is_empty() { "" } else { "/" }, detail = Detail(message, source))]
+#[derive(Debug)]
 pub struct StoreError {
     kind: ErrorKind,
     op: Op,
@@ -77,22 +76,30 @@ pub struct StoreError {
     source: Option<Box<dyn std::error::Error + Send + Sync + 'static>>,
 }
 
-struct Detail<'a>(
-    &'a str,
-    &'a Option<Box<dyn std::error::Error + Send + Sync + 'static>>,
-);
-
-impl fmt::Display for Detail<'_> {
+impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.0.is_empty() {
-            write!(f, ": {}", self.0)?;
+        write!(f, "{}", self.op)?;
+        if !self.url.is_empty() || !self.path.is_empty() {
+            let slash = !self.url.is_empty() && !self.path.is_empty() && !self.url.ends_with('/');
+            let slash = if slash { "/" } else { "" };
+            write!(f, " {}{slash}{}", self.url, self.path)?;
         }
-        if let Some(source) = self.1 {
+        write!(f, ": {}", self.kind)?;
+        if !self.message.is_empty() {
+            write!(f, ": {}", self.message)?;
+        }
+        if let Some(source) = &self.source {
             write!(f, ": {source}")?;
+        }
+        if self.effect_unknown && self.op.writes() {
+            f.write_str(" (it may have taken effect)")?;
         }
         Ok(())
     }
 }
+
+// The source is part of the message, so it is not offered a second time.
+impl std::error::Error for StoreError {}
 
 impl StoreError {
     /// An error of this kind in this operation on this path, provably without effect.
