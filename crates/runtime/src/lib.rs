@@ -1,1 +1,3 @@
 //! An embedded stream engine: sources with positions, aligned barriers, checkpoints, restarts; for any target.
+
+pub mod source;
