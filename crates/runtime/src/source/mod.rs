@@ -9,7 +9,7 @@
 //!    └────reader(split)───────► SplitReader ──next()──► Rows(batch, position after it) | Idle | End
 //! ```
 //!
-//! What makes a source fit for exactly once, and what the conformance suite (`source::conformance`) checks of every source:
+//! What makes a source fit for exactly once, and what [`conformance`] checks of every source:
 //!
 //! 1. A reader opened at a position that some reader of the same split has handed out yields exactly
 //!    the rows that followed it, in the same order, whatever the batches' borders.
@@ -27,10 +27,13 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use tidegate_sink::BoxFuture;
 
+pub mod conformance;
 mod error;
+mod memory;
 mod state;
 
 pub use error::{BadRecord, SourceError};
+pub use memory::MemorySource;
 pub use state::{SourceState, StateError};
 
 /// Name of a split, unique in its source and the same in every run: a path relative to the source's
