@@ -1,1 +1,32 @@
-//! Object stores by URL with an honest create-if-absent, metering, fault injection and a conformance suite.
+//! Object stores by URL with an honest create-if-absent.
+//!
+//! Everything that must happen exactly once comes down to one operation:
+//! [`Store::create_if_absent`], whose outcome is [`Create::Created`], [`Create::Exists`] with the
+//! bytes that are there, [`Create::Unknown`] where the answer was lost, or [`Create::Failed`]
+//! where it provably had no effect. On local disks it is atomic between processes and durable; on
+//! S3 it is a conditional put. A store that cannot do it is refused for writing
+//! ([`Store::open_for_write`]).
+//!
+//! Around it: whole and ranged reads, listings, uploads in parts, deletion, counters by kind of
+//! request ([`MetricsSnapshot`]).
+//!
+//! Knows nothing of tables.
+
+mod backend;
+mod error;
+mod metrics;
+mod open;
+mod options;
+mod path;
+mod retry;
+mod store;
+mod upload;
+
+pub use backend::{Capabilities, Entry, ObjectMeta, Scheme, Unfinished};
+pub use error::{ErrorKind, Result, StoreError};
+pub use metrics::{MetricsSnapshot, Op, OpCounts};
+pub use options::{is_secret, known_keys};
+pub use path::ObjectPath;
+pub use retry::RetryPolicy;
+pub use store::{Create, Store};
+pub use upload::{Upload, UploadOptions};

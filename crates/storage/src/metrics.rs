@@ -92,7 +92,7 @@ struct Cell {
 
 /// Counters of one opened store, shared by its clones and children.
 #[derive(Debug, Default)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     cells: [Cell; Op::ALL.len()],
 }
 
@@ -119,7 +119,7 @@ impl Metrics {
     }
 
     /// The counters as they stand now; each is exact, together they are not one instant.
-    pub fn snapshot(&self) -> MetricsSnapshot {
+    pub(crate) fn snapshot(&self) -> MetricsSnapshot {
         let by_op = Op::ALL
             .iter()
             .filter_map(|&op| {
@@ -230,11 +230,7 @@ impl fmt::Display for MetricsSnapshot {
             }
             write!(f, "{op} {}", counts.requests)?;
             if counts.errors > 0 || counts.retries > 0 {
-                write!(
-                    f,
-                    " ({} failed, {} retried)",
-                    counts.errors, counts.retries
-                )?;
+                write!(f, " ({} failed, {} retried)", counts.errors, counts.retries)?;
             }
             if counts.bytes > 0 {
                 write!(f, " {} B", counts.bytes)?;

@@ -83,19 +83,28 @@ pub(crate) fn join(prefix: &str, path: &str) -> String {
     }
 }
 
-pub(crate) fn check(path: &str) -> Result<()> {
-    let reason = if path.is_empty() {
-        "the path is empty"
+/// What is wrong with a path, if anything.
+pub(crate) fn fault(path: &str) -> Option<&'static str> {
+    if path.is_empty() {
+        Some("the path is empty")
     } else if path.split('/').any(str::is_empty) {
-        "the path begins or ends with '/' or holds an empty name"
+        Some("the path begins or ends with '/' or holds an empty name")
     } else if path.split('/').any(|name| name == "." || name == "..") {
-        "the path holds '.' or '..'"
+        Some("the path holds '.' or '..'")
     } else if path.chars().any(|c| c.is_ascii_control()) {
-        "the path holds a control character"
+        Some("the path holds a control character")
     } else {
-        return Ok(());
-    };
-    Err(StoreError::new(ErrorKind::NameTooLong, Op::Head, path).message(reason))
+        None
+    }
+}
+
+pub(crate) fn check(path: &str) -> Result<()> {
+    match fault(path) {
+        None => Ok(()),
+        Some(reason) => {
+            Err(StoreError::new(ErrorKind::NameTooLong, Op::Head, path).message(reason))
+        }
+    }
 }
 
 /// A directory or prefix: as a path, but the empty one is the root; one trailing `/` is let go.

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{Bound, Range};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use async_trait::async_trait;
@@ -18,8 +18,8 @@ use crate::metrics::Op;
 
 type Objects = BTreeMap<String, (Bytes, SystemTime)>;
 
-/// Named stores stay as long as somebody holds them.
-static NAMED: LazyLock<Mutex<HashMap<String, Weak<Memory>>>> = LazyLock::new(Mutex::default);
+/// Named stores live as long as the process, so that one can be closed and opened again.
+static NAMED: LazyLock<Mutex<HashMap<String, Arc<Memory>>>> = LazyLock::new(Mutex::default);
 
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
@@ -37,14 +37,7 @@ impl Memory {
         if name.is_empty() {
             return Arc::default();
         }
-        let mut named = lock(&NAMED);
-        if let Some(found) = named.get(name).and_then(Weak::upgrade) {
-            return found;
-        }
-        named.retain(|_, store| store.strong_count() > 0);
-        let made = Arc::<Self>::default();
-        named.insert(name.to_owned(), Arc::downgrade(&made));
-        made
+        Arc::clone(lock(&NAMED).entry(name.to_owned()).or_default())
     }
 
     fn read(&self, op: Op, path: &str) -> Result<Bytes> {

@@ -1,0 +1,706 @@
+//! The local file system, with names that appear whole and durable or not at all.
+//!
+//! Owns the order of system calls that makes [F-atomic] creation and replacement:
+//! *temporary file in the same directory → write → fsync → link (or rename) → fsync of the
+//! directory*, newly made directories included, and the names of the temporary files. All steps
+//! of one operation run in one blocking task.
+
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::{
+    Backend, Capabilities, Created, Entry, ObjectMeta, PartSink, Pieces, Scheme, Unfinished,
+};
+use crate::error::{ErrorKind, Result, StoreError, io_kind};
+use crate::metrics::Op;
+use crate::path::{join, name, parent};
+
+/// Longest name that file systems in use allow, in bytes.
+const NAME_MAX: usize = 255;
+/// Directories remembered as durable before the memory is emptied and begun anew.
+const REMEMBERED_DIRS: usize = 65_536;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Local(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    root: PathBuf,
+    /// Directories known to exist durably: made, or their entry fsynced, by this process.
+    durable: Mutex<HashSet<PathBuf>>,
+}
+
+impl Local {
+    pub(crate) fn new(root: PathBuf) -> Self {
+        Self(Arc::new(Inner {
+            root,
+            durable: Mutex::default(),
+        }))
+    }
+
+    /// Runs blocking steps. Where the caller goes away, they still run to their end [R-18].
+    async fn blocking<T: Send + 'static>(
+        &self,
+        op: Op,
+        path: &str,
+        steps: impl FnOnce(&Inner, &str) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let inner = Arc::clone(&self.0);
+        let owned = path.to_owned();
+        run_blocking(op, path, move || steps(&inner, &owned)).await
+    }
+}
+
+async fn run_blocking<T: Send + 'static>(
+    op: Op,
+    path: &str,
+    steps: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    match tokio::task::spawn_blocking(steps).await {
+        Ok(result) => result,
+        Err(ended) => Err(StoreError::new(ErrorKind::Other, op, path)
+            .message("the file task ended early")
+            .source(ended)
+            .maybe_applied_if(op.writes())),
+    }
+}
+
+/// Name of a temporary file of ours: `.NAME.TAG.UUID.tmp` or `.NAME.UUID.tmp`, where UUID is 32
+/// hexadecimal digits without hyphens (Java's temporary files have hyphens and are not ours).
+fn temp_name(name: &str, tag: &str) -> String {
+    let unique = uuid::Uuid::new_v4().simple();
+    let tag = if tag.is_empty() {
+        String::new()
+    } else {
+        format!("~{tag}.")
+    };
+    let room = NAME_MAX.saturating_sub(tag.len() + 32 + ".".len() * 2 + ".tmp".len());
+    let mut end = name.len().min(room);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    let start = name.get(..end).unwrap_or_default();
+    format!(".{start}.{tag}{unique}.tmp")
+}
+
+/// Target name and tag of a temporary file of ours; `None` for any other file.
+fn parse_temp(name: &str) -> Option<(&str, Option<&str>)> {
+    let inner = name.strip_prefix('.')?.strip_suffix(".tmp")?;
+    let (rest, unique) = inner.rsplit_once('.')?;
+    let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+    if unique.len() != 32 || !unique.bytes().all(hex) {
+        return None;
+    }
+    match rest.rsplit_once(".~") {
+        Some((target, tag)) if !tag.contains('.') => Some((target, Some(tag))),
+        _ => Some((rest, None)),
+    }
+}
+
+fn sync_dir(dir: &Path) -> io::Result<()> {
+    // Windows cannot open directories; its rename is journalled.
+    if cfg!(windows) {
+        return Ok(());
+    }
+    File::open(dir)?.sync_all()
+}
+
+fn writable_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(path)
+}
+
+/// A temporary file that goes away unless it was given its final name.
+struct Temp {
+    path: PathBuf,
+    keep: bool,
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        if !self.keep {
+            // What cannot be removed now is found by `list_unfinished` later.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Inner {
+    fn full(&self, path: &str) -> PathBuf {
+        if path.is_empty() {
+            self.root.clone()
+        } else {
+            self.root.join(path)
+        }
+    }
+
+    fn dir_of(&self, path: &str) -> PathBuf {
+        parent(path).map_or_else(|| self.root.clone(), |dir| self.root.join(dir))
+    }
+
+    fn known(&self, dir: &Path) -> bool {
+        self.durable
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(dir)
+    }
+
+    fn remember(&self, dir: &Path) {
+        let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
+        if durable.len() >= REMEMBERED_DIRS {
+            durable.clear();
+        }
+        durable.insert(dir.to_owned());
+    }
+
+    fn forget(&self, dir: &Path) {
+        let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
+        durable.retain(|known| !dir.starts_with(known));
+    }
+
+    /// Makes a directory and its parents, each durable before the next. An existing directory
+    /// below the root is fsynced into its parent once, since another process may just have
+    /// made it.
+    fn ensure_dir(&self, dir: &Path) -> io::Result<()> {
+        if self.known(dir) {
+            return Ok(());
+        }
+        let made = match fs::create_dir(dir) {
+            Ok(()) => true,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if !dir.is_dir() {
+                    return Err(error);
+                }
+                false
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let Some(above) = dir.parent() else {
+                    return Err(error);
+                };
+                self.ensure_dir(above)?;
+                match fs::create_dir(dir) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                        return Err(error);
+                    }
+                    _ => true,
+                }
+            }
+            // A read-only parent is no obstacle where the directory is there already.
+            Err(_) if dir.is_dir() => false,
+            Err(error) => return Err(error),
+        };
+        let inside = dir != self.root && dir.starts_with(&self.root);
+        if let Some(above) = dir.parent()
+            && (made || inside)
+        {
+            if inside {
+                self.ensure_dir(above)?;
+            }
+            sync_dir(above)?;
+        }
+        self.remember(dir);
+        Ok(())
+    }
+
+    /// A new temporary file beside `path`, in a directory that is durable.
+    fn temp(&self, op: Op, path: &str, tag: &str) -> Result<(File, Temp)> {
+        let dir = self.dir_of(path);
+        let temp = dir.join(temp_name(name(path), tag));
+        let fail = |step: &str, error| StoreError::io(op, path, step, error, false);
+        self.ensure_dir(&dir)
+            .map_err(|error| fail("making the directory", error))?;
+        let file = match writable_new(&temp) {
+            // Somebody removed the directory that we remember.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.forget(&dir);
+                self.ensure_dir(&dir)
+                    .map_err(|error| fail("making the directory", error))?;
+                writable_new(&temp)
+            }
+            other => other,
+        };
+        let file = file.map_err(|error| fail("making the temporary file", error))?;
+        let temp = Temp {
+            path: temp,
+            keep: false,
+        };
+        Ok((file, temp))
+    }
+
+    fn write_temp(&self, op: Op, path: &str, tag: &str, pieces: &[Bytes]) -> Result<Temp> {
+        let (mut file, temp) = self.temp(op, path, tag)?;
+        let fail = |step: &str, error| StoreError::io(op, path, step, error, false);
+        for piece in pieces {
+            file.write_all(piece)
+                .map_err(|error| fail("writing the temporary file", error))?;
+        }
+        file.sync_all()
+            .map_err(|error| fail("fsync of the temporary file", error))?;
+        Ok(temp)
+    }
+
+    fn create(&self, path: &str, bytes: Bytes, tag: &str) -> Result<Created> {
+        let op = Op::Create;
+        let target = self.full(path);
+        let sync = || {
+            sync_dir(&self.dir_of(path)).map_err(|error| {
+                StoreError::io(op, path, "fsync of the directory", error, true).maybe_applied()
+            })
+        };
+        // Saves the writing; the link below is what decides. What exists may be our own earlier
+        // attempt whose fsync failed, so the name is made durable before it is believed.
+        if fs::symlink_metadata(&target).is_ok() {
+            return sync().map(|()| Created::Exists);
+        }
+        let temp = self.write_temp(op, path, tag, &[bytes])?;
+        match fs::hard_link(&temp.path, &target) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return sync().map(|()| Created::Exists);
+            }
+            Err(error) => return Err(link_error(path, error)),
+        }
+        drop(temp);
+        sync().map(|()| Created::New)
+    }
+
+    fn replace(&self, op: Op, path: &str, mut temp: Temp) -> Result<()> {
+        fs::rename(&temp.path, self.full(path)).map_err(|error| {
+            StoreError::io(op, path, "renaming the temporary file", error, true)
+        })?;
+        temp.keep = true;
+        sync_dir(&self.dir_of(path)).map_err(|error| {
+            StoreError::io(op, path, "fsync of the directory", error, true).maybe_applied()
+        })
+    }
+
+    fn read(&self, path: &str) -> Result<Bytes> {
+        let fail = |step: &str, error| StoreError::io(Op::Get, path, step, error, false);
+        fs::read(self.full(path))
+            .map(Bytes::from)
+            .map_err(|error| fail("reading", error))
+    }
+
+    fn read_range(&self, path: &str, range: Range<u64>) -> Result<Bytes> {
+        let op = Op::GetRange;
+        let fail = |step: &str, error| StoreError::io(op, path, step, error, false);
+        let mut file = File::open(self.full(path)).map_err(|error| fail("opening", error))?;
+        let size = file
+            .metadata()
+            .map_err(|error| fail("reading the size", error))?
+            .len();
+        let len = range.end.saturating_sub(range.start);
+        let short = || {
+            StoreError::new(ErrorKind::Corrupt, op, path).message(format!(
+                "bytes {range:?} asked of an object of {size} bytes"
+            ))
+        };
+        if range.start > range.end || range.end > size {
+            return Err(short());
+        }
+        let mut bytes = vec![0; usize::try_from(len).map_err(|_| short())?];
+        file.seek(SeekFrom::Start(range.start))
+            .and_then(|_| file.read_exact(&mut bytes))
+            .map_err(|error| fail("reading", error))?;
+        Ok(bytes.into())
+    }
+
+    /// Calls `each` for every entry below a directory, files and directories, ours included.
+    fn walk(
+        &self,
+        op: Op,
+        dir: &str,
+        recurse: bool,
+        each: &mut dyn FnMut(String, &str, &fs::Metadata),
+    ) -> Result<()> {
+        let fail = |step: &str, error| StoreError::io(op, dir, step, error, false);
+        let entries = match fs::read_dir(self.full(dir)) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(fail("listing", error)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(|error| fail("listing", error))?;
+            let file_name = entry.file_name();
+            // A name that is no text cannot be one of ours, nor be asked for.
+            let Some(file_name) = file_name.to_str() else {
+                continue;
+            };
+            // Follows links, as reading does.
+            let meta = match fs::metadata(entry.path()) {
+                Ok(meta) => meta,
+                // Gone since, or a link to nothing.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(fail("listing", error)),
+            };
+            let path = join(dir, file_name);
+            if meta.is_dir() && recurse {
+                self.walk(op, &path, true, each)?;
+            } else {
+                each(path, file_name, &meta);
+            }
+        }
+        Ok(())
+    }
+
+    fn delete(&self, path: &str) -> Result<()> {
+        match fs::remove_file(self.full(path)) {
+            Err(error) if io_kind(&error) != ErrorKind::NotFound => {
+                Err(StoreError::io(Op::Delete, path, "removing", error, true))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a refused link(2) means.
+fn link_error(path: &str, error: io::Error) -> StoreError {
+    let no_links = matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::TooManyLinks)
+        // EPERM: "the file system does not support the creation of hard links"
+        || error.raw_os_error() == Some(1);
+    if no_links {
+        return StoreError::new(ErrorKind::Unsupported, Op::Create, path)
+            .message(
+                "this file system has no hard links, so nothing can be created atomically on it; \
+                 use it for reading only, or put the table on another file system",
+            )
+            .source(error);
+    }
+    StoreError::io(Op::Create, path, "linking to the final name", error, true)
+}
+
+fn modified(meta: &fs::Metadata) -> SystemTime {
+    meta.modified().unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+#[async_trait]
+impl Backend for Local {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            scheme: Scheme::File,
+            atomic_create: true,
+            durable: true,
+            shared: true,
+            lists_unfinished: true,
+        }
+    }
+
+    fn part_plan(&self) -> (usize, usize) {
+        (1 << 20, 2)
+    }
+
+    async fn create(&self, path: &str, bytes: Bytes, tag: &str) -> Result<Created> {
+        let tag = tag.to_owned();
+        self.blocking(Op::Create, path, move |inner, path| {
+            inner.create(path, bytes, &tag)
+        })
+        .await
+    }
+
+    async fn put(&self, path: &str, pieces: Pieces, tag: &str) -> Result<()> {
+        let tag = tag.to_owned();
+        self.blocking(Op::Put, path, move |inner, path| {
+            let temp = inner.write_temp(Op::Put, path, &tag, &pieces)?;
+            inner.replace(Op::Put, path, temp)
+        })
+        .await
+    }
+
+    async fn begin_upload(&self, path: &str, tag: &str) -> Result<Arc<dyn PartSink>> {
+        let tag = tag.to_owned();
+        let inner = Arc::clone(&self.0);
+        self.blocking(Op::BeginUpload, path, move |_, path| {
+            let (file, mut temp) = inner.temp(Op::BeginUpload, path, &tag)?;
+            temp.keep = true;
+            let sink: Arc<dyn PartSink> = Arc::new(LocalUpload(Arc::new(UploadFile {
+                temp: temp.path.clone(),
+                file: Mutex::new(file),
+                path: path.to_owned(),
+                dropped: AtomicBool::new(false),
+                store: Arc::clone(&inner),
+            })));
+            Ok(sink)
+        })
+        .await
+    }
+
+    async fn get(&self, path: &str) -> Result<Bytes> {
+        self.blocking(Op::Get, path, Inner::read).await
+    }
+
+    async fn get_range(&self, path: &str, range: Range<u64>) -> Result<Bytes> {
+        self.blocking(Op::GetRange, path, move |inner, path| {
+            inner.read_range(path, range)
+        })
+        .await
+    }
+
+    async fn head(&self, path: &str) -> Result<Option<ObjectMeta>> {
+        self.blocking(Op::Head, path, |inner, path| {
+            match fs::metadata(inner.full(path)) {
+                Ok(meta) if meta.is_dir() => Ok(None),
+                Ok(meta) => Ok(Some(ObjectMeta {
+                    path: path.to_owned(),
+                    size: meta.len(),
+                    modified: modified(&meta),
+                })),
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                    ) =>
+                {
+                    Ok(None)
+                }
+                Err(error) => Err(StoreError::io(Op::Head, path, "reading", error, false)),
+            }
+        })
+        .await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<ObjectMeta>> {
+        self.blocking(Op::List, prefix, |inner, prefix| {
+            let mut found = Vec::new();
+            inner.walk(Op::List, prefix, true, &mut |path, name, meta| {
+                if parse_temp(name).is_none() {
+                    found.push(ObjectMeta {
+                        path,
+                        size: meta.len(),
+                        modified: modified(meta),
+                    });
+                }
+            })?;
+            found.sort_by(|a, b| a.path.cmp(&b.path));
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn list_dir(&self, dir: &str) -> Result<Vec<Entry>> {
+        self.blocking(Op::List, dir, |inner, dir| {
+            let mut found = Vec::new();
+            inner.walk(Op::List, dir, false, &mut |_, name, meta| {
+                if parse_temp(name).is_none() {
+                    found.push(Entry {
+                        name: name.to_owned(),
+                        is_dir: meta.is_dir(),
+                        size: if meta.is_dir() { 0 } else { meta.len() },
+                    });
+                }
+            })?;
+            found.sort_by(|a, b| a.name.cmp(&b.name));
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn delete(&self, path: &str) -> Result<()> {
+        self.blocking(Op::Delete, path, Inner::delete).await
+    }
+
+    async fn delete_many(&self, paths: &[String]) -> Result<Vec<Result<()>>> {
+        let paths = paths.to_vec();
+        self.blocking(Op::Delete, "", move |inner, _| {
+            Ok(paths.iter().map(|path| inner.delete(path)).collect())
+        })
+        .await
+    }
+
+    async fn list_unfinished(&self, prefix: &str) -> Result<Vec<Unfinished>> {
+        self.blocking(Op::List, prefix, |inner, prefix| {
+            let mut found = Vec::new();
+            inner.walk(Op::List, prefix, true, &mut |path, name, meta| {
+                if let Some((target, tag)) = parse_temp(name) {
+                    let target = join(parent(&path).unwrap_or_default(), target);
+                    found.push(Unfinished {
+                        target: target.clone(),
+                        tag: tag.map(str::to_owned),
+                        size: meta.len(),
+                        modified: Some(modified(meta)),
+                        handle: path,
+                        full_target: target,
+                    });
+                }
+            })?;
+            found.sort_by(|a, b| a.handle.cmp(&b.handle));
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn discard_unfinished(&self, unfinished: &Unfinished) -> Result<()> {
+        self.blocking(Op::AbortUpload, &unfinished.handle, Inner::delete)
+            .await
+    }
+
+    async fn tear(&self, path: &str, bytes: Bytes) -> Result<()> {
+        self.blocking(Op::Put, path, move |inner, path| {
+            inner
+                .ensure_dir(&inner.dir_of(path))
+                .and_then(|()| fs::write(inner.full(path), &bytes))
+                .map_err(|error| StoreError::io(Op::Put, path, "tearing", error, true))
+        })
+        .await
+    }
+}
+
+#[derive(Debug)]
+struct LocalUpload(Arc<UploadFile>);
+
+#[derive(Debug)]
+struct UploadFile {
+    temp: PathBuf,
+    file: Mutex<File>,
+    path: String,
+    dropped: AtomicBool,
+    store: Arc<Inner>,
+}
+
+impl UploadFile {
+    fn write(&self, offset: u64, pieces: &[Bytes]) -> io::Result<()> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.seek(SeekFrom::Start(offset))?;
+        for piece in pieces {
+            file.write_all(piece)?;
+        }
+        Ok(())
+    }
+
+    fn complete(&self, size: u64) -> Result<u64> {
+        let op = Op::CompleteUpload;
+        let path = &self.path;
+        let fail = |step: &str, error| StoreError::io(op, path, step, error, false);
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.sync_all()
+            .map_err(|error| fail("fsync of the temporary file", error))?;
+        let stored = file
+            .metadata()
+            .map_err(|error| fail("reading the size", error))?
+            .len();
+        if stored != size {
+            return Err(StoreError::new(ErrorKind::Corrupt, op, path)
+                .message(format!("{stored} bytes on disk, {size} bytes written")));
+        }
+        if self.dropped.load(Ordering::Acquire) {
+            return Err(StoreError::new(ErrorKind::Other, op, path).message("given up before"));
+        }
+        let target = self.store.full(path);
+        match fs::rename(&self.temp, &target) {
+            Ok(()) => {}
+            // Repeated after a failed fsync of the directory: the name is there already.
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound
+                    && fs::metadata(&target).is_ok_and(|meta| meta.len() == size) => {}
+            Err(error) => {
+                return Err(StoreError::io(
+                    op,
+                    path,
+                    "renaming the temporary file",
+                    error,
+                    true,
+                ));
+            }
+        }
+        sync_dir(&self.store.dir_of(path)).map_err(|error| {
+            StoreError::io(op, path, "fsync of the directory", error, true).maybe_applied()
+        })?;
+        Ok(stored)
+    }
+}
+
+#[async_trait]
+impl PartSink for LocalUpload {
+    async fn put_part(&self, _index: usize, offset: u64, pieces: Pieces) -> Result<()> {
+        let upload = Arc::clone(&self.0);
+        run_blocking(Op::PutPart, &self.0.path, move || {
+            upload.write(offset, &pieces).map_err(|error| {
+                StoreError::io(
+                    Op::PutPart,
+                    &upload.path,
+                    "writing the temporary file",
+                    error,
+                    false,
+                )
+            })
+        })
+        .await
+    }
+
+    async fn complete(&self, _parts: usize, size: u64) -> Result<u64> {
+        let upload = Arc::clone(&self.0);
+        run_blocking(Op::CompleteUpload, &self.0.path, move || {
+            upload.complete(size)
+        })
+        .await
+    }
+
+    async fn abort(&self) -> Result<()> {
+        let upload = Arc::clone(&self.0);
+        upload.dropped.store(true, Ordering::Release);
+        run_blocking(
+            Op::AbortUpload,
+            &self.0.path,
+            move || match fs::remove_file(&upload.temp) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io(
+                    Op::AbortUpload,
+                    &upload.path,
+                    "removing the temporary file",
+                    error,
+                    true,
+                )),
+                _ => Ok(()),
+            },
+        )
+        .await
+    }
+
+    fn abandon(self: Arc<Self>) {
+        self.0.dropped.store(true, Ordering::Release);
+        // One unlink; what cannot be removed now is found by `list_unfinished` later.
+        let _ = fs::remove_file(&self.0.temp);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn temporary_names_are_recognised_and_others_are_not() {
+        for (target, tag) in [
+            ("snapshot-1", ""),
+            ("data.x.parquet", "run-7"),
+            ("é 😀", "t"),
+        ] {
+            let temp = temp_name(target, tag);
+            let expected = (!tag.is_empty()).then_some(tag);
+            assert_eq!(parse_temp(&temp), Some((target, expected)), "{temp}");
+        }
+        for other in [
+            "snapshot-1",
+            ".snapshot-1.7d5cb1f6-3d17-4c6e-8d38-3a6b9f1c2d3e.tmp",
+            ".a.tmp",
+            ".a.0123456789abcdef0123456789ABCDEF.tmp",
+        ] {
+            assert_eq!(parse_temp(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn temporary_names_fit_where_the_final_name_fits() {
+        let long = "é".repeat(127);
+        let temp = temp_name(&long, "run-12");
+        assert!(temp.len() <= NAME_MAX);
+        let (target, tag) = parse_temp(&temp).unwrap();
+        assert!(long.starts_with(target));
+        assert_eq!(tag, Some("run-12"));
+    }
+}
