@@ -2,6 +2,11 @@
 
 use std::fmt;
 
+// The identities of the contract, so that crates over this one need no edge to `tidegate-sink`.
+pub use tidegate_sink::{
+    CheckpointId, CommitIdentifier, CommitUser, Digest, Epoch, JobName, RunPrefix,
+};
+
 /// Number of a snapshot; the first one of a table is 1 and each commit adds one \[F-1.2].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SnapshotId(pub i64);

@@ -1,0 +1,48 @@
+//! Which checkpoint records may go.
+//!
+//! Owns: the rule *older records beyond `retain` go once a newer one is complete and published*.
+//! Does not own: deleting them.
+
+use crate::rules::Rules;
+use tidegate_model::ids::CheckpointId;
+
+/// One checkpoint record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Record {
+    /// The checkpoint.
+    pub id: CheckpointId,
+    /// Every expected message is in it.
+    pub complete: bool,
+    /// All its committables are visible (an empty one counts as visible).
+    pub published: bool,
+    /// A person made it, and only a person removes it.
+    pub savepoint: bool,
+}
+
+/// Records that may be deleted, oldest first, so that a stop in between leaves no gap. The `retain`
+/// newest complete and published ones stay (at least one), and everything above the oldest of those.
+pub fn removable(records: &[Record], retain: u32, rules: Rules) -> Vec<CheckpointId> {
+    let _ = rules;
+    let mut settled: Vec<CheckpointId> = records
+        .iter()
+        .filter(|r| r.complete && r.published)
+        .map(|r| r.id)
+        .collect();
+    settled.sort_unstable();
+    settled.dedup();
+    let keep = usize::try_from(retain.max(1)).unwrap_or(usize::MAX);
+    let Some(at) = settled.len().checked_sub(keep) else {
+        return Vec::new();
+    };
+    let Some(&oldest_kept) = settled.get(at) else {
+        return Vec::new();
+    };
+    let mut gone: Vec<CheckpointId> = records
+        .iter()
+        .filter(|r| r.id < oldest_kept && !r.savepoint)
+        .map(|r| r.id)
+        .collect();
+    gone.sort_unstable();
+    gone.dedup();
+    gone
+}
