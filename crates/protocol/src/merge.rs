@@ -38,6 +38,7 @@ impl Default for MergeSettings {
             target_size: 8 << 20,
             min_count: 30,
             full_threshold: 16 << 20,
+            max_rewrite: 16 << 20,
         }
     }
 }
