@@ -91,7 +91,10 @@ pub struct Snapshot {
 impl Snapshot {
     /// The text of a property.
     pub fn property(&self, key: &str) -> Option<&str> {
-        self.properties.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
+        self.properties
+            .iter()
+            .find(|(k, _)| k == key)
+            .map(|(_, v)| v.as_str())
     }
 
     /// The watermark, unless it says that none was seen.
