@@ -1,1 +1,5 @@
+//! The tidegate command line.
+
+mod config;
+
 fn main() {}

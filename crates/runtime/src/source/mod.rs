@@ -28,7 +28,9 @@ use arrow::datatypes::SchemaRef;
 use tidegate_sink::BoxFuture;
 
 pub mod conformance;
+pub mod convert;
 mod error;
+pub mod generator;
 mod memory;
 mod state;
 
