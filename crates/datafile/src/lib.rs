@@ -1,1 +1,22 @@
 //! Arrow to Parquet and back with Paimon's physical types, field ids and statistics.
+//!
+//! Bytes in, bytes out: this crate opens no file and knows no table layout. Writing goes
+//! rows → [`normalise()`] → [`FileEncoder`] → bytes and [`SimpleStats`](tidegate_model::SimpleStats).
+//!
+//! Rules are cited as `[F-x.y]`, sections of the format sheet; `B53`, `B55` are cases.
+
+mod bounds;
+mod dictionary;
+mod encoder;
+mod error;
+mod int96;
+mod normalise;
+mod plan;
+mod stats;
+mod types;
+
+pub use encoder::{EncodedFile, FileEncoder};
+pub use error::{Error, Result};
+pub use normalise::{Normaliser, normalise};
+pub use plan::{FilePlan, StatsMode};
+pub use types::{FIELD_ID_KEY, arrow_schema, type_text};
