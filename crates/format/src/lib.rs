@@ -1,1 +1,15 @@
 //! The bytes of Apache Paimon metadata files, read and written.
+
+pub mod avro;
+pub mod consumer;
+mod error;
+pub mod hint;
+mod json;
+pub mod manifest;
+pub mod manifest_list;
+pub mod snapshot;
+mod stats;
+
+pub use avro::Codec;
+pub use error::{Error, InFile, Position, Problem, Result};
+pub use stats::StatsView;
