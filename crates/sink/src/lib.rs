@@ -32,6 +32,7 @@ mod target;
 mod writer;
 
 pub mod blocking;
+pub mod probe;
 
 pub use committable::{Committable, CommittableError, Message, Positions};
 pub use committer::{

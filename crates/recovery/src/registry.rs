@@ -1,0 +1,474 @@
+//! Who runs a job, registered beside the target.
+//!
+//! Owns the objects `tidegate/jobs/<job>/epoch-<E>` and `ended-<E>` under the target's base URL
+//! \[R-2]: claiming an epoch, fencing who comes second, marking a clean end, listing. Other objects
+//! in the same folder (notes, position sets) belong to the target and are left alone.
+//!
+//! A registration is JSON of one line, read by people too. Unknown keys of later builds are ignored;
+//! an unknown version is an error.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tidegate_sink::{CheckpointId, CommitUser, Epoch, JobName, Run, RunPrefix};
+use tidegate_storage::Store;
+
+use crate::create::{self, Settled};
+use crate::error::RecoveryError;
+
+/// The version that registrations and `ended` marks are written in.
+pub const REGISTRATION_VERSION: u32 = 1;
+
+const JOBS: &str = "tidegate/jobs";
+
+/// A commit user for a new job: random, so that no two jobs ever share one \[R-1].
+pub fn new_commit_user() -> CommitUser {
+    let random = uuid::Uuid::new_v4().to_string();
+    // A uuid is never empty, which is all that a commit user must not be.
+    CommitUser::new(random).unwrap_or_else(|_| unreachable!())
+}
+
+/// What data file names of a run start with: `tg<first 8 hex digits of SHA-256(user)>e<epoch>-`.
+pub fn run_prefix(user: &CommitUser, epoch: Epoch) -> RunPrefix {
+    let hash = Sha256::digest(user.as_str().as_bytes());
+    let hex: String = hash
+        .iter()
+        .take(4)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    RunPrefix(format!("tg{hex}e{epoch}-"))
+}
+
+/// One run of a job, as registered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registration {
+    version: u32,
+    job: String,
+    epoch: u64,
+    commit_user: String,
+    /// What names of its files start with.
+    pub prefix: String,
+    /// URL of the checkpoint directory.
+    pub checkpoints: String,
+    /// Where it ran.
+    pub host: String,
+    /// When it started, in epoch milliseconds; for people.
+    pub started_ms: i64,
+    /// Identity of its source.
+    pub source: String,
+    /// The checkpoint that it was restored from.
+    pub restored: Option<u64>,
+    /// The name under which the job ran before \[R-17].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopted_from: Option<String>,
+    /// The name under which the job goes on \[R-17].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopted_by: Option<String>,
+    /// Random: two processes that start at once must not write equal bytes.
+    nonce: String,
+}
+
+impl Registration {
+    /// The run.
+    pub fn epoch(&self) -> Epoch {
+        Epoch(self.epoch)
+    }
+
+    /// Name of the job; what stands in the file was checked when it was read.
+    pub fn job(&self) -> &str {
+        &self.job
+    }
+
+    /// The job's commit user.
+    pub fn commit_user(&self) -> &str {
+        &self.commit_user
+    }
+}
+
+/// How a run ended cleanly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EndKind {
+    /// The input ended and everything is published.
+    Finished,
+    /// It was asked to stop, and everything is published.
+    Stopped,
+    /// A person declared it dead.
+    Retired,
+}
+
+/// A clean end of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    version: u32,
+    /// How.
+    pub how: EndKind,
+    /// Its last checkpoint.
+    pub checkpoint: Option<u64>,
+    /// When, in epoch milliseconds; for people.
+    pub at_ms: i64,
+}
+
+/// A run and its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunStatus {
+    /// The run.
+    pub registration: Registration,
+    /// Its clean end; `None` while it runs, and after a crash.
+    pub ended: Option<Ended>,
+}
+
+/// What is registered of one job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobStatus {
+    /// The job.
+    pub job: JobName,
+    /// Its runs that are still registered, oldest first.
+    pub runs: Vec<RunStatus>,
+}
+
+impl JobStatus {
+    /// The newest run.
+    pub fn newest(&self) -> Option<&RunStatus> {
+        self.runs.last()
+    }
+
+    /// The commit user, of the oldest registration \[R-1].
+    ///
+    /// # Errors
+    /// Never for what [`Registry`] has read.
+    pub fn user(&self) -> Option<CommitUser> {
+        let oldest = self.runs.first()?;
+        CommitUser::new(oldest.registration.commit_user.clone()).ok()
+    }
+
+    /// True where the newest run has no `ended` mark: it runs, or it crashed.
+    pub fn may_be_running(&self) -> bool {
+        self.newest().is_some_and(|run| run.ended.is_none())
+    }
+
+    /// Prefixes of all runs before this one.
+    pub fn earlier(&self, than: Epoch) -> Vec<RunPrefix> {
+        let earlier = self.runs.iter().map(|run| &run.registration);
+        earlier
+            .filter(|r| r.epoch() < than)
+            .map(|r| RunPrefix(r.prefix.clone()))
+            .collect()
+    }
+}
+
+/// What a run says of itself when it claims an epoch.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The job.
+    pub job: JobName,
+    /// Its commit user: of the restored record, else of the oldest registration, else new \[R-1].
+    pub user: CommitUser,
+    /// Epoch and id of the checkpoint that it goes on from.
+    pub restored: Option<(Epoch, CheckpointId)>,
+    /// URL of the checkpoint directory.
+    pub checkpoints: String,
+    /// Where it runs.
+    pub host: String,
+    /// When it started, in epoch milliseconds; for people.
+    pub started_ms: i64,
+    /// Identity of the source.
+    pub source: String,
+    /// The name under which the job ran before \[R-17].
+    pub adopts: Option<JobName>,
+}
+
+/// Registrations under one base: a table, or whatever a target calls its root.
+#[derive(Clone, Debug)]
+pub struct Registry {
+    store: Store,
+}
+
+impl Registry {
+    /// Registrations under the root of `base`.
+    pub fn new(base: Store) -> Self {
+        Self {
+            store: base.child(JOBS),
+        }
+    }
+
+    /// Where they are.
+    pub fn url(&self) -> &str {
+        self.store.url()
+    }
+
+    /// Every registered job, by name.
+    ///
+    /// # Errors
+    /// Where something cannot be listed or read.
+    pub async fn jobs(&self) -> Result<Vec<JobStatus>, RecoveryError> {
+        let doing = RecoveryError::store("listing registered jobs");
+        let entries = self.store.list_names("").await.map_err(doing)?;
+        let mut jobs = Vec::new();
+        for entry in entries.into_iter().filter(|e| e.is_dir) {
+            if let Ok(job) = JobName::new(entry.name) {
+                let status = self.job(&job).await?;
+                if !status.runs.is_empty() {
+                    jobs.push(status);
+                }
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// What is registered of one job; no runs where nothing is.
+    ///
+    /// # Errors
+    /// Where something cannot be listed or read.
+    pub async fn job(&self, job: &JobName) -> Result<JobStatus, RecoveryError> {
+        let (epochs, ends) = self.list(job).await?;
+        let mut runs = Vec::new();
+        for epoch in epochs {
+            let name = format!("{job}/epoch-{epoch}");
+            let Some(registration) = self.read::<Registration>(&name).await? else {
+                continue;
+            };
+            if registration.job != job.as_str() || registration.epoch != epoch.0 {
+                let what = format!("holds epoch {} of {}", registration.epoch, registration.job);
+                return Err(self.unreadable(&name, what));
+            }
+            if registration.commit_user.is_empty() {
+                return Err(self.unreadable(&name, "it has no commit user".to_owned()));
+            }
+            let ended = match ends.contains(&epoch) {
+                true => self.read::<Ended>(&format!("{job}/ended-{epoch}")).await?,
+                false => None,
+            };
+            runs.push(RunStatus {
+                registration,
+                ended,
+            });
+        }
+        Ok(JobStatus {
+            job: job.clone(),
+            runs,
+        })
+    }
+
+    async fn list(&self, job: &JobName) -> Result<(Vec<Epoch>, Vec<Epoch>), RecoveryError> {
+        let doing = RecoveryError::store("listing registrations");
+        let entries = self.store.list_names(job.as_str()).await.map_err(doing)?;
+        let numbered = |prefix: &str| {
+            let number = |name: &str| {
+                let text = name.strip_prefix(prefix)?;
+                text.parse::<u64>()
+                    .ok()
+                    .filter(|n| n.to_string() == text)
+                    .map(Epoch)
+            };
+            let mut found: Vec<_> = entries.iter().filter_map(|e| number(&e.name)).collect();
+            found.sort_unstable();
+            found
+        };
+        Ok((numbered("epoch-"), numbered("ended-")))
+    }
+
+    async fn read<T: for<'de> Deserialize<'de>>(
+        &self,
+        name: &str,
+    ) -> Result<Option<T>, RecoveryError> {
+        let doing = RecoveryError::store("reading a registration");
+        let Some(bytes) = self.store.get_opt(name).await.map_err(doing)? else {
+            return Ok(None);
+        };
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
+        }
+        let read = |e: serde_json::Error| self.unreadable(name, e.to_string());
+        let Versioned { version } = serde_json::from_slice(&bytes).map_err(read)?;
+        if version != REGISTRATION_VERSION {
+            let what = format!("version {version}; this build reads {REGISTRATION_VERSION}");
+            return Err(self.unreadable(name, what));
+        }
+        serde_json::from_slice(&bytes).map(Some).map_err(read)
+    }
+
+    fn unreadable(&self, name: &str, what: String) -> RecoveryError {
+        RecoveryError::Registration {
+            url: self.store.url_of(name),
+            what,
+        }
+    }
+
+    /// Registers a new run: its epoch is above every registered one and the restored record's.
+    ///
+    /// # Errors
+    /// [`RecoveryError::Fenced`] where somebody starts at once, which is never answered by trying
+    /// the next number; [`RecoveryError::Adopted`] where the job goes on under another name.
+    pub async fn claim(&self, claim: &Claim) -> Result<Run, RecoveryError> {
+        let (listed, _) = self.list(&claim.job).await?;
+        let mut above = listed.last().copied();
+        if let Some(newest) = above
+            && let Some(r) = self
+                .read::<Registration>(&epoch_name(&claim.job, newest))
+                .await?
+            && let Some(by) = r.adopted_by
+        {
+            return Err(RecoveryError::Adopted {
+                job: claim.job.to_string(),
+                by,
+            });
+        }
+        above = above.max(claim.restored.map(|(epoch, _)| epoch));
+        if let Some(old) = &claim.adopts {
+            // The old name is closed first: its next start finds out, and one that starts now and
+            // comes second is fenced.
+            let (listed, _) = self.list(old).await?;
+            let last = listed.last().copied().max(above).unwrap_or(Epoch(0));
+            let closing = Epoch(last.0 + 1);
+            let mut registration = registration(claim, old, closing);
+            registration.adopted_by = Some(claim.job.to_string());
+            self.register(old, &registration).await?;
+            above = Some(closing);
+        }
+        let epoch = Epoch(above.map_or(1, |epoch| epoch.0 + 1));
+        let mut registration = registration(claim, &claim.job, epoch);
+        registration.adopted_from = claim.adopts.as_ref().map(JobName::to_string);
+        self.register(&claim.job, &registration).await?;
+        Ok(Run {
+            job: claim.job.clone(),
+            user: claim.user.clone(),
+            epoch,
+            prefix: RunPrefix(registration.prefix),
+            restored: claim.restored.map(|(_, id)| id),
+        })
+    }
+
+    async fn register(
+        &self,
+        job: &JobName,
+        registration: &Registration,
+    ) -> Result<(), RecoveryError> {
+        let epoch = registration.epoch();
+        let name = epoch_name(job, epoch);
+        let bytes = self.bytes(&name, registration)?;
+        let settled = create::create(&self.store, &name, bytes, "registering a run").await?;
+        if let Settled::Theirs(there) = settled {
+            let who = match serde_json::from_slice::<Registration>(&there) {
+                Ok(r) => format!("from host {} with commit user {}", r.host, r.commit_user),
+                Err(_) => "by something else".to_owned(),
+            };
+            let url = self.store.url_of(&name);
+            let what = format!("job {job} was started at the same time {who}: {url}");
+            return Err(RecoveryError::Fenced { what });
+        }
+        let (listed, _) = self.list(job).await?;
+        match listed.last() {
+            Some(newest) if *newest > epoch => {
+                let url = self.store.url_of(&epoch_name(job, *newest));
+                let what = format!("job {job} was started again after this run: {url}");
+                Err(RecoveryError::Fenced { what })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn bytes(&self, name: &str, value: &impl Serialize) -> Result<Bytes, RecoveryError> {
+        let text = serde_json::to_vec(value).map_err(|e| self.unreadable(name, e.to_string()))?;
+        Ok(text.into())
+    }
+
+    /// Marks a run as ended cleanly. A mark that is there already stays.
+    ///
+    /// # Errors
+    /// Where it cannot be written; the run then looks as if it had crashed, which harms nothing.
+    pub async fn end(
+        &self,
+        job: &JobName,
+        epoch: Epoch,
+        how: EndKind,
+        checkpoint: Option<CheckpointId>,
+        at_ms: i64,
+    ) -> Result<(), RecoveryError> {
+        let name = format!("{job}/ended-{epoch}");
+        let checkpoint = checkpoint.map(|id| id.0);
+        let ended = Ended {
+            version: REGISTRATION_VERSION,
+            how,
+            checkpoint,
+            at_ms,
+        };
+        let bytes = self.bytes(&name, &ended)?;
+        create::create(&self.store, &name, bytes, "marking a run as ended")
+            .await
+            .map(|_| ())
+    }
+
+    /// Declares a job dead: its newest run counts as ended. `false` where it had ended before.
+    ///
+    /// # Errors
+    /// As [`Registry::job`] and [`Registry::end`].
+    pub async fn retire(&self, job: &JobName, at_ms: i64) -> Result<bool, RecoveryError> {
+        let status = self.job(job).await?;
+        match status.newest() {
+            Some(run) if run.ended.is_none() => {
+                self.end(job, run.registration.epoch(), EndKind::Retired, None, at_ms)
+                    .await?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Removes registrations of earlier runs whose files are cleaned \[R-13]. The newest stays, and
+    /// with it commit user and epoch.
+    ///
+    /// # Errors
+    /// Where one cannot be removed; the next call finds it again.
+    pub async fn forget_before(&self, job: &JobName, epoch: Epoch) -> Result<(), RecoveryError> {
+        let (epochs, ends) = self.list(job).await?;
+        let newest = epochs.last().copied();
+        let name = |kind: &'static str| move |e: Epoch| format!("{job}/{kind}-{e}");
+        let old = |e: &Epoch| *e < epoch && Some(*e) != newest;
+        let registrations = epochs.into_iter().filter(old).map(name("epoch"));
+        let marks = ends.into_iter().filter(old).map(name("ended"));
+        // Registrations before their marks: a run never looks crashed in between.
+        for path in registrations.chain(marks) {
+            let doing = RecoveryError::store("removing an old registration");
+            self.store.delete(&path).await.map_err(doing)?;
+        }
+        Ok(())
+    }
+
+    /// Which jobs are registered with which user: what [`crate::CheckpointStore::adoptable`] asks.
+    ///
+    /// # Errors
+    /// As [`Registry::jobs`].
+    pub async fn users(&self) -> Result<BTreeMap<CommitUser, JobName>, RecoveryError> {
+        let jobs = self.jobs().await?;
+        Ok(jobs
+            .into_iter()
+            .filter_map(|j| Some((j.user()?, j.job)))
+            .collect())
+    }
+}
+
+fn epoch_name(job: &JobName, epoch: Epoch) -> String {
+    format!("{job}/epoch-{epoch}")
+}
+
+fn registration(claim: &Claim, job: &JobName, epoch: Epoch) -> Registration {
+    Registration {
+        version: REGISTRATION_VERSION,
+        job: job.to_string(),
+        epoch: epoch.0,
+        commit_user: claim.user.to_string(),
+        prefix: run_prefix(&claim.user, epoch).0,
+        checkpoints: claim.checkpoints.clone(),
+        host: claim.host.clone(),
+        started_ms: claim.started_ms,
+        source: claim.source.clone(),
+        restored: claim.restored.map(|(_, id)| id.0),
+        adopted_from: None,
+        adopted_by: None,
+        nonce: uuid::Uuid::new_v4().simple().to_string(),
+    }
+}
