@@ -13,7 +13,9 @@
 //! Knows nothing of tables.
 
 mod backend;
+pub mod conformance;
 mod error;
+mod faults;
 mod metrics;
 mod open;
 mod options;
@@ -24,6 +26,7 @@ mod upload;
 
 pub use backend::{Capabilities, Entry, ObjectMeta, Scheme, Unfinished};
 pub use error::{ErrorKind, Result, StoreError};
+pub use faults::{Fault, Faults, Injected, Rule};
 pub use metrics::{MetricsSnapshot, Op, OpCounts};
 pub use options::{is_secret, known_keys};
 pub use path::ObjectPath;

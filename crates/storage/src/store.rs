@@ -11,8 +11,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use crate::backend::{Backend, Capabilities, Created, Entry, ObjectMeta, Unfinished};
+use crate::backend::{Backend, Capabilities, Created, Entry, ObjectMeta, Scheme, Unfinished};
 use crate::error::{ErrorKind, Result, StoreError};
+use crate::faults::{Faults, Faulty};
 use crate::metrics::{Metrics, MetricsSnapshot, Op};
 use crate::open;
 use crate::options::Settings;
@@ -163,6 +164,13 @@ impl Store {
             .take(64)
             .collect();
         self.tag = tag.into();
+        self
+    }
+
+    /// The same store with faults between it and the real one; clones and children made
+    /// afterwards have them too.
+    pub fn with_faults(mut self, faults: Faults) -> Self {
+        self.backend = Arc::new(Faulty::new(self.backend, faults));
         self
     }
 
@@ -527,6 +535,21 @@ impl Store {
             }
         }
         results
+    }
+
+    /// Removes the empty directories below a directory, and the directory itself where it is
+    /// empty then; a directory that somebody fills meanwhile stays. Object stores have no
+    /// directories, so there it does nothing.
+    ///
+    /// # Errors
+    /// Any failure but *absent* and *not empty*.
+    pub async fn remove_dirs(&self, dir: &str) -> Result<()> {
+        let full = self.resolve_prefix(Op::Delete, dir)?;
+        if self.capabilities().scheme != Scheme::File {
+            return Ok(());
+        }
+        let request = || self.backend.remove_dirs(&full);
+        self.repeated(Op::Delete, 0, |()| 0, request).await
     }
 
     /// Temporary files (local) and uploads in parts (S3) below a directory that were begun and

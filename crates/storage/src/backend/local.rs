@@ -361,6 +361,41 @@ impl Inner {
     }
 }
 
+impl Inner {
+    /// Deepest first; a directory that is not empty stays.
+    fn remove_dirs(&self, dir: &str) -> Result<()> {
+        let mut below = Vec::new();
+        self.walk(Op::Delete, dir, false, &mut |path, _, meta| {
+            if meta.is_dir() {
+                below.push(path);
+            }
+        })?;
+        for path in below {
+            self.remove_dirs(&path)?;
+        }
+        match fs::remove_dir(self.full(dir)) {
+            Err(error)
+                if !matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty
+                ) =>
+            {
+                Err(StoreError::io(
+                    Op::Delete,
+                    dir,
+                    "removing the directory",
+                    error,
+                    true,
+                ))
+            }
+            _ => {
+                self.forget(&self.full(dir));
+                Ok(())
+            }
+        }
+    }
+}
+
 /// What a refused link(2) means.
 fn link_error(path: &str, error: io::Error) -> StoreError {
     let no_links = matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::TooManyLinks)
@@ -539,6 +574,10 @@ impl Backend for Local {
     async fn discard_unfinished(&self, unfinished: &Unfinished) -> Result<()> {
         self.blocking(Op::AbortUpload, &unfinished.handle, Inner::delete)
             .await
+    }
+
+    async fn remove_dirs(&self, dir: &str) -> Result<()> {
+        self.blocking(Op::Delete, dir, Inner::remove_dirs).await
     }
 
     async fn tear(&self, path: &str, bytes: Bytes) -> Result<()> {

@@ -144,6 +144,11 @@ pub(crate) trait Backend: Debug + Send + Sync {
 
     async fn discard_unfinished(&self, unfinished: &Unfinished) -> Result<()>;
 
+    /// Removes empty directories, where there are directories.
+    async fn remove_dirs(&self, _dir: &str) -> Result<()> {
+        Ok(())
+    }
+
     /// Writes a shortened object under its final name, without any care: what a power loss may
     /// leave where somebody wrote without care.
     async fn tear(&self, path: &str, _bytes: Bytes) -> Result<()> {
