@@ -9,6 +9,7 @@
 
 pub mod binary_row;
 pub mod bucket;
+pub mod calendar;
 pub mod commit_message;
 pub mod data_file;
 pub mod data_type;
@@ -16,6 +17,7 @@ pub mod datum;
 pub mod error;
 pub mod ids;
 pub mod index_file;
+pub mod java_text;
 pub mod layout;
 pub mod manifest;
 pub mod options;

@@ -10,5 +10,6 @@
 
 mod binary_row;
 mod bucket;
+mod layout;
 mod support;
 mod types;

@@ -145,7 +145,7 @@ fn depth_is_bounded() {
 #[test]
 fn ids_are_given_depth_first() {
     // [F-2.2]: r = 5, a = 6, b = 7, m = 8.
-    let mut fields = vec![
+    let mut fields = [
         DataField::new("r", "ROW<a INT, b ARRAY<STRING>>".parse().unwrap()),
         DataField::new("m", "MAP<INT, ROW<x INT>>".parse().unwrap()),
     ];
