@@ -31,7 +31,10 @@ pub fn decode(bytes: &[u8]) -> Result<Consumer> {
     reader.end()?;
     let start = Position::Text { line: 1, column: 1 };
     let next_snapshot = SnapshotId(need(next, "nextSnapshot").map_err(|e| e.at(start))?);
-    Ok(Consumer { next_snapshot, unknown })
+    Ok(Consumer {
+        next_snapshot,
+        unknown,
+    })
 }
 
 /// Writes a consumer file.

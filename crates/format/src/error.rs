@@ -48,8 +48,15 @@ impl fmt::Display for Position {
         match self {
             Self::Text { line, column } => write!(f, "line {line}, column {column}"),
             Self::Byte(at) => write!(f, "byte {at}"),
-            Self::Block { block, record, byte } => {
-                write!(f, "block at byte {block}, record {record}, byte {byte} of the block")
+            Self::Block {
+                block,
+                record,
+                byte,
+            } => {
+                write!(
+                    f,
+                    "block at byte {block}, record {record}, byte {byte} of the block"
+                )
             }
         }
     }
@@ -60,7 +67,9 @@ impl fmt::Display for Position {
 #[non_exhaustive]
 pub enum Problem {
     /// The bytes end inside a value.
-    #[error("the file ends too early: {needed} more bytes are needed; it was cut off or is still being written")]
+    #[error(
+        "the file ends too early: {needed} more bytes are needed; it was cut off or is still being written"
+    )]
     Truncated {
         /// How many bytes are missing at least.
         needed: u64,
@@ -97,13 +106,17 @@ pub enum Problem {
     #[error("not an Avro container: it must start with `Obj` and a 1")]
     Magic,
     /// A codec that this build does not read.
-    #[error("Avro codec `{0}` is not supported; null, deflate, snappy and zstandard are (option manifest.compression of the writer)")]
+    #[error(
+        "Avro codec `{0}` is not supported; null, deflate, snappy and zstandard are (option manifest.compression of the writer)"
+    )]
     Codec(String),
     /// A block does not decompress.
     #[error("the block does not decompress: {0}")]
     Decompress(String),
     /// A block that would take more memory than any writer's blocks do.
-    #[error("the block decompresses to more than {limit} bytes, which no writer of this format makes")]
+    #[error(
+        "the block decompresses to more than {limit} bytes, which no writer of this format makes"
+    )]
     BlockTooLarge {
         /// The limit for a block of this compressed size.
         limit: u64,
@@ -140,7 +153,12 @@ pub enum Problem {
 
 impl Error {
     pub(crate) fn new(problem: Problem) -> Self {
-        Self(Box::new(Context { file: None, position: None, field: None, problem }))
+        Self(Box::new(Context {
+            file: None,
+            position: None,
+            field: None,
+            problem,
+        }))
     }
 
     pub(crate) fn at(mut self, position: Position) -> Self {
@@ -197,7 +215,12 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Context { file, position, field, problem } = &*self.0;
+        let Context {
+            file,
+            position,
+            field,
+            problem,
+        } = &*self.0;
         let mut first = true;
         let mut lead = |f: &mut fmt::Formatter<'_>| {
             let lead = if first { "" } else { ", " };

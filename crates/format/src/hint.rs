@@ -10,9 +10,8 @@ use tidegate_model::SnapshotId;
 /// # Errors
 /// Anything else than the digits of a positive number.
 pub fn decode(bytes: &[u8]) -> Result<SnapshotId> {
-    let text = std::str::from_utf8(bytes).map_err(|e| {
-        Error::new(Problem::NotUtf8).at(Position::Byte(e.valid_up_to() as u64))
-    })?;
+    let text = std::str::from_utf8(bytes)
+        .map_err(|e| Error::new(Problem::NotUtf8).at(Position::Byte(e.valid_up_to() as u64)))?;
     match text.trim().parse::<i64>() {
         Ok(id) if id > 0 => Ok(SnapshotId(id)),
         _ => Err(Error::new(Problem::Unexpected {

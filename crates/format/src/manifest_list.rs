@@ -64,7 +64,10 @@ pub(crate) fn check_version(cursor: &Cursor<'_>, found: i32, supported: i32) -> 
         return Ok(());
     }
     let supported = if supported == VERSION { "2" } else { "1" };
-    Err(cursor.error(Problem::Version { found: found.into(), supported }))
+    Err(cursor.error(Problem::Version {
+        found: found.into(),
+        supported,
+    }))
 }
 
 fn read<'b>(
@@ -106,7 +109,9 @@ fn read<'b>(
         file_size: size,
         num_added_files: added,
         num_deleted_files: deleted,
-        partition_stats: stats.to_stats().map_err(|e| e.in_field("_PARTITION_STATS"))?,
+        partition_stats: stats
+            .to_stats()
+            .map_err(|e| e.in_field("_PARTITION_STATS"))?,
         schema_id: SchemaId(schema_id),
         min_bucket,
         max_bucket,

@@ -9,7 +9,6 @@ use crate::json::{Reader, Writer};
 use tidegate_model::snapshot::ListRef;
 use tidegate_model::{CommitIdentifier, CommitKind, CommitUser, SchemaId, Snapshot, SnapshotId};
 
-
 /// Reads a snapshot file.
 ///
 /// Keys of other releases are kept in [`Snapshot::unknown`]; a key that is there with `null` counts as
@@ -43,7 +42,9 @@ pub(crate) fn decode_with(
         }
         Ok(())
     })?;
-    let snapshot = raw.finish().map_err(|e| e.at(crate::error::Position::Text { line: 1, column: 1 }))?;
+    let snapshot = raw
+        .finish()
+        .map_err(|e| e.at(crate::error::Position::Text { line: 1, column: 1 }))?;
     reader.end()?;
     Ok(snapshot)
 }
@@ -194,7 +195,10 @@ impl Raw {
     fn finish(self) -> Result<Snapshot> {
         let version = self.version.unwrap_or(1);
         if !(1..=3).contains(&version) {
-            let problem = Problem::Version { found: version.into(), supported: "1 to 3" };
+            let problem = Problem::Version {
+                found: version.into(),
+                supported: "1 to 3",
+            };
             return Err(Error::new(problem).in_field("version"));
         }
         Ok(Snapshot {
@@ -210,9 +214,10 @@ impl Raw {
                 name: need(self.delta, "deltaManifestList")?,
                 size: self.delta_size,
             },
-            changelog_manifest_list: self
-                .changelog
-                .map(|name| ListRef { name, size: self.changelog_size }),
+            changelog_manifest_list: self.changelog.map(|name| ListRef {
+                name,
+                size: self.changelog_size,
+            }),
             index_manifest: self.index_manifest,
             commit_user: need(self.commit_user, "commitUser")?,
             commit_identifier: CommitIdentifier(need(self.commit_identifier, "commitIdentifier")?),

@@ -45,8 +45,13 @@ impl<'b> StatsView<'b> {
                 _ => {
                     view.counts = slot.nullable(cursor, |slot, cursor| {
                         let start = cursor.at();
-                        slot.items(cursor, |item, cursor| item.nullable(cursor, Slot::long_value).map(drop))?;
-                        Ok(Counts { slot, bytes: cursor.since(start) })
+                        slot.items(cursor, |item, cursor| {
+                            item.nullable(cursor, Slot::long_value).map(drop)
+                        })?;
+                        Ok(Counts {
+                            slot,
+                            bytes: cursor.since(start),
+                        })
                     })?;
                 }
             }
@@ -87,7 +92,10 @@ pub(crate) fn row(serialized: &[u8]) -> Result<BinaryRow> {
         return Ok(BinaryRow::empty());
     }
     BinaryRow::from_serialized(serialized).map_err(|e| {
-        Error::new(Problem::Unexpected { expected: "a binary row", found: e.to_string() })
+        Error::new(Problem::Unexpected {
+            expected: "a binary row",
+            found: e.to_string(),
+        })
     })
 }
 
@@ -103,6 +111,8 @@ pub(crate) fn put_stats(out: &mut Vec<u8>, stats: &SimpleStats) {
     put_row(out, &stats.min_values);
     put_row(out, &stats.max_values);
     encode::nullable(out, stats.null_counts.as_deref(), |out, counts| {
-        encode::array(out, counts, |out, count| encode::nullable(out, *count, encode::long));
+        encode::array(out, counts, |out, count| {
+            encode::nullable(out, *count, encode::long)
+        });
     });
 }

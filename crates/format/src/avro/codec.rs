@@ -64,7 +64,9 @@ const GROWTH: usize = 256;
 
 /// What a block of this compressed size may decompress to.
 fn limit(compressed: usize) -> usize {
-    ALWAYS.saturating_add(compressed.saturating_mul(GROWTH)).min(MOST)
+    ALWAYS
+        .saturating_add(compressed.saturating_mul(GROWTH))
+        .min(MOST)
 }
 
 /// Decompresses one block into `out`, whose former content goes. `Null` is not for this function.
@@ -80,7 +82,10 @@ pub(crate) fn decompress(codec: Codec, block: &[u8], out: &mut Vec<u8>) -> Resul
                 .read_to_end(out)
                 .map_err(|e| Problem::Decompress(e.to_string()))?;
             if out.len() > limit {
-                return Err(Problem::BlockTooLarge { limit: limit as u64 }.into());
+                return Err(Problem::BlockTooLarge {
+                    limit: limit as u64,
+                }
+                .into());
             }
         }
         Codec::Snappy => snappy(block, limit, out)?,
@@ -91,16 +96,24 @@ pub(crate) fn decompress(codec: Codec, block: &[u8], out: &mut Vec<u8>) -> Resul
 
 fn snappy(block: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
     let Some((body, stored)) = block.split_last_chunk::<4>() else {
-        return Err(Problem::Truncated { needed: 4 - block.len() as u64 }.into());
+        return Err(Problem::Truncated {
+            needed: 4 - block.len() as u64,
+        }
+        .into());
     };
     let failed = |e: snap::Error| Problem::Decompress(e.to_string());
     let size = snap::raw::decompress_len(body).map_err(failed)?;
     // Snappy's copies make at most 64 bytes out of 2.
     if size > limit || size > body.len().saturating_mul(64) {
-        return Err(Problem::BlockTooLarge { limit: limit as u64 }.into());
+        return Err(Problem::BlockTooLarge {
+            limit: limit as u64,
+        }
+        .into());
     }
     out.resize(size, 0);
-    snap::raw::Decoder::new().decompress(body, out).map_err(failed)?;
+    snap::raw::Decoder::new()
+        .decompress(body, out)
+        .map_err(failed)?;
     let (stored, found) = (u32::from_be_bytes(*stored), crc32fast::hash(out));
     if stored != found {
         return Err(Problem::Checksum { stored, found }.into());
@@ -113,9 +126,16 @@ fn snappy(block: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
 fn zstandard(block: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
     let told = zstd_safe::get_frame_content_size(block).ok().flatten();
     if told.is_some_and(|size| size > limit as u64) {
-        return Err(Problem::BlockTooLarge { limit: limit as u64 }.into());
+        return Err(Problem::BlockTooLarge {
+            limit: limit as u64,
+        }
+        .into());
     }
-    let wish = block.len().saturating_mul(8).max(told.unwrap_or(0) as usize).max(1 << 10);
+    let wish = block
+        .len()
+        .saturating_mul(8)
+        .max(told.unwrap_or(0) as usize)
+        .max(1 << 10);
     let mut capacity = out.capacity().max(wish).min(limit);
     let mut context = zstd_safe::DCtx::create();
     loop {
@@ -127,7 +147,10 @@ fn zstandard(block: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
                 capacity = capacity.saturating_mul(2).min(limit);
             }
             Err(code) if too_small(code) => {
-                return Err(Problem::BlockTooLarge { limit: limit as u64 }.into());
+                return Err(Problem::BlockTooLarge {
+                    limit: limit as u64,
+                }
+                .into());
             }
             Err(code) => {
                 return Err(Problem::Decompress(zstd_safe::get_error_name(code).to_owned()).into());
@@ -142,15 +165,20 @@ fn too_small(code: zstd_safe::ErrorCode) -> bool {
 
 /// Compresses one block, appending to `out`.
 pub(crate) fn compress(codec: Codec, block: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    let failed = |e: &dyn std::fmt::Display| Problem::CannotHold(format!("compression failed: {e}"));
+    let failed =
+        |e: &dyn std::fmt::Display| Problem::CannotHold(format!("compression failed: {e}"));
     match codec {
         Codec::Null => out.extend_from_slice(block),
         Codec::Deflate => {
             let level = flate2::Compression::default();
-            flate2::read::DeflateEncoder::new(block, level).read_to_end(out).map_err(|e| failed(&e))?;
+            flate2::read::DeflateEncoder::new(block, level)
+                .read_to_end(out)
+                .map_err(|e| failed(&e))?;
         }
         Codec::Snappy => {
-            let packed = snap::raw::Encoder::new().compress_vec(block).map_err(|e| failed(&e))?;
+            let packed = snap::raw::Encoder::new()
+                .compress_vec(block)
+                .map_err(|e| failed(&e))?;
             out.extend_from_slice(&packed);
             out.extend_from_slice(&crc32fast::hash(block).to_be_bytes());
         }

@@ -116,9 +116,17 @@ impl<'a> Records<'a> {
         let (block, record) = (self.block as u64, self.read);
         let in_block = move |e: Error| {
             e.moved(|at| match at {
-                Some(Position::Byte(byte)) => Position::Block { block, record, byte },
+                Some(Position::Byte(byte)) => Position::Block {
+                    block,
+                    record,
+                    byte,
+                },
                 Some(other) => other,
-                None => Position::Block { block, record, byte: 0 },
+                None => Position::Block {
+                    block,
+                    record,
+                    byte: 0,
+                },
             })
         };
         let mut cursor = Cursor::new(plain, self.next);
@@ -134,7 +142,9 @@ impl<'a> Records<'a> {
         self.read += 1;
         if self.left == 0 && cursor.left() > 0 {
             self.failed = true;
-            return Some(Err(in_block(cursor.error(Problem::Leftover(cursor.left() as u64)))));
+            return Some(Err(in_block(
+                cursor.error(Problem::Leftover(cursor.left() as u64)),
+            )));
         }
         Some(Ok(record))
     }
@@ -161,9 +171,15 @@ impl<'a> Records<'a> {
             self.buffer.len()
         };
         // Records of the kinds read here take a byte at least.
-        self.left = u64::try_from(count).ok().filter(|n| *n <= plain as u64).ok_or_else(|| {
-            here(Error::new(Problem::Length { length: count, available: plain as u64 }))
-        })?;
+        self.left = u64::try_from(count)
+            .ok()
+            .filter(|n| *n <= plain as u64)
+            .ok_or_else(|| {
+                here(Error::new(Problem::Length {
+                    length: count,
+                    available: plain as u64,
+                }))
+            })?;
         if self.left == 0 && plain > 0 {
             return Err(here(Error::new(Problem::Leftover(plain as u64))));
         }
@@ -195,14 +211,24 @@ impl Writer {
         encode::text(&mut out, codec.name());
         encode::long(&mut out, 0);
         out.extend_from_slice(&sync);
-        Self { out, block: Vec::new(), count: 0, codec, sync }
+        Self {
+            out,
+            block: Vec::new(),
+            count: 0,
+            codec,
+            sync,
+        }
     }
 
     /// Adds one record, which `put` encodes.
     pub(crate) fn append(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         put(&mut self.block);
         self.count += 1;
-        if self.block.len() >= BLOCK { self.close_block() } else { Ok(()) }
+        if self.block.len() >= BLOCK {
+            self.close_block()
+        } else {
+            Ok(())
+        }
     }
 
     /// Bytes written, the open block counted as it stands.

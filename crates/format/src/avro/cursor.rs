@@ -11,7 +11,10 @@ pub(crate) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(bytes: &'a [u8], at: usize) -> Self {
-        Self { bytes, at: at.min(bytes.len()) }
+        Self {
+            bytes,
+            at: at.min(bytes.len()),
+        }
     }
 
     pub(crate) fn at(&self) -> usize {
@@ -34,9 +37,14 @@ impl<'a> Cursor<'a> {
 
     /// The next `n` bytes.
     pub(crate) fn take(&mut self, n: usize) -> Result<&'a [u8]> {
-        let end = self.at.checked_add(n).filter(|end| *end <= self.bytes.len());
+        let end = self
+            .at
+            .checked_add(n)
+            .filter(|end| *end <= self.bytes.len());
         let Some(end) = end else {
-            return Err(self.error(Problem::Truncated { needed: (n - self.left()) as u64 }));
+            return Err(self.error(Problem::Truncated {
+                needed: (n - self.left()) as u64,
+            }));
         };
         let taken = self.bytes.get(self.at..end).unwrap_or_default();
         self.at = end;
@@ -94,7 +102,10 @@ impl<'a> Cursor<'a> {
         let length = self.long()?;
         match usize::try_from(length) {
             Ok(n) if n <= self.left() => self.take(n),
-            _ => Err(self.error(Problem::Length { length, available: self.left() as u64 })),
+            _ => Err(self.error(Problem::Length {
+                length,
+                available: self.left() as u64,
+            })),
         }
     }
 
@@ -115,8 +126,12 @@ impl<'a> Cursor<'a> {
             return Ok((count as u64, None));
         }
         let length = self.long()?;
-        let size = u64::try_from(length)
-            .map_err(|_| self.error(Problem::Length { length, available: self.left() as u64 }))?;
+        let size = u64::try_from(length).map_err(|_| {
+            self.error(Problem::Length {
+                length,
+                available: self.left() as u64,
+            })
+        })?;
         Ok((count.unsigned_abs(), Some(size)))
     }
 }

@@ -30,12 +30,20 @@ pub(crate) enum Want {
 
 /// A field that every writer has.
 pub(crate) const fn required(name: &'static str, want: Want) -> Field {
-    Field { name, want, required: true }
+    Field {
+        name,
+        want,
+        required: true,
+    }
 }
 
 /// A field that only some releases have.
 pub(crate) const fn optional(name: &'static str, want: Want) -> Field {
-    Field { name, want, required: false }
+    Field {
+        name,
+        want,
+        required: false,
+    }
 }
 
 /// What the writer wrote where we want something.
@@ -82,7 +90,8 @@ impl RecordPlan {
         let mut found = vec![false; fields.len()];
         let mut steps = Vec::with_capacity(theirs.len());
         for (name, id) in theirs {
-            let Some((index, field)) = fields.iter().enumerate().find(|(_, f)| f.name == name) else {
+            let Some((index, field)) = fields.iter().enumerate().find(|(_, f)| f.name == name)
+            else {
                 steps.push(Step::Skip(*id));
                 continue;
             };
@@ -94,9 +103,14 @@ impl RecordPlan {
             let slot = Slot::of(schema, *id, &field.want).map_err(|e| e.in_field(field.name))?;
             steps.push(Step::Read(index, slot));
         }
-        let missing = fields.iter().zip(found).find(|(field, found)| field.required && !found);
+        let missing = fields
+            .iter()
+            .zip(found)
+            .find(|(field, found)| field.required && !found);
         match missing {
-            Some((field, _)) => Err(schema_error("not in the writer's schema").in_field(field.name)),
+            Some((field, _)) => {
+                Err(schema_error("not in the writer's schema").in_field(field.name))
+            }
             None => Ok(Self { fields, steps }),
         }
     }
@@ -111,9 +125,8 @@ impl RecordPlan {
         for step in &self.steps {
             match step {
                 Step::Skip(id) => schema.skip(*id, cursor)?,
-                Step::Read(index, slot) => read(*index, slot, cursor).map_err(|e| {
-                    e.in_field(self.fields.get(*index).map_or("", |f| f.name))
-                })?,
+                Step::Read(index, slot) => read(*index, slot, cursor)
+                    .map_err(|e| e.in_field(self.fields.get(*index).map_or("", |f| f.name)))?,
             }
         }
         Ok(())
@@ -147,15 +160,26 @@ fn mismatch(want: &str, node: &Node) -> Error {
 impl Slot {
     fn of(schema: &Schema, id: Id, want: &'static Want) -> Result<Self> {
         let Node::Union(branches) = schema.node(id) else {
-            return Ok(Self { union: None, shape: Shape::of(schema, id, want)? });
+            return Ok(Self {
+                union: None,
+                shape: Shape::of(schema, id, want)?,
+            });
         };
-        let null = branches.iter().position(|b| matches!(schema.node(*b), Node::Null));
-        let mut values = branches.iter().enumerate().filter(|(i, _)| Some(*i) != null);
+        let null = branches
+            .iter()
+            .position(|b| matches!(schema.node(*b), Node::Null));
+        let mut values = branches
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| Some(*i) != null);
         let (Some((value, id)), None) = (values.next(), values.next()) else {
             return Err(schema_error("a union must be of null and one type"));
         };
         let union = Some((branches.len(), value, null));
-        Ok(Self { union, shape: Shape::of(schema, *id, want)? })
+        Ok(Self {
+            union,
+            shape: Shape::of(schema, *id, want)?,
+        })
     }
 
     /// True where a value follows, false for null.
@@ -170,7 +194,10 @@ impl Slot {
         if self.present(cursor)? {
             return Ok(());
         }
-        Err(cursor.error(Problem::Unexpected { expected: "a value", found: "null".to_owned() }))
+        Err(cursor.error(Problem::Unexpected {
+            expected: "a value",
+            found: "null".to_owned(),
+        }))
     }
 
     /// A number of 32 bits that may not be null.
@@ -213,7 +240,11 @@ impl Slot {
         cursor: &mut Cursor<'b>,
         read: impl FnOnce(&'b Self, &mut Cursor<'b>) -> Result<T>,
     ) -> Result<Option<T>> {
-        if self.present(cursor)? { read(self, cursor).map(Some) } else { Ok(None) }
+        if self.present(cursor)? {
+            read(self, cursor).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     /// The plan of a record that may not be null.
@@ -236,7 +267,9 @@ impl Slot {
         cursor: &mut Cursor<'b>,
         mut each: impl FnMut(&'b Slot, &mut Cursor<'b>) -> Result<()>,
     ) -> Result<()> {
-        let Shape::Array(item) = &self.shape else { return Ok(()) };
+        let Shape::Array(item) = &self.shape else {
+            return Ok(());
+        };
         let mut index = 0u64;
         loop {
             let (count, _) = cursor.block()?;
@@ -246,7 +279,10 @@ impl Slot {
             // Every item that we want takes a byte at least.
             if count > cursor.left() as u64 {
                 let length = i64::try_from(count).unwrap_or(i64::MAX);
-                return Err(cursor.error(Problem::Length { length, available: cursor.left() as u64 }));
+                return Err(cursor.error(Problem::Length {
+                    length,
+                    available: cursor.left() as u64,
+                }));
             }
             for _ in 0..count {
                 each(item, cursor).map_err(|e| e.in_field(&format!("[{index}]")))?;
@@ -262,9 +298,9 @@ impl Shape {
         Ok(match (want, node) {
             (Want::Int, Node::Int) | (Want::Long, Node::Int | Node::Long) => Self::Number,
             (Want::Bytes | Want::Text, Node::Bytes | Node::Text) => Self::Bytes,
-            (Want::Array(item), Node::Array(theirs)) => {
-                Self::Array(Box::new(Slot::of(schema, *theirs, item).map_err(|e| e.in_field("[]"))?))
-            }
+            (Want::Array(item), Node::Array(theirs)) => Self::Array(Box::new(
+                Slot::of(schema, *theirs, item).map_err(|e| e.in_field("[]"))?,
+            )),
             (Want::Record(fields), Node::Record(_)) => {
                 Self::Record(RecordPlan::of(schema, id, fields)?)
             }

@@ -43,7 +43,10 @@ pub(crate) struct Schema {
 impl Schema {
     /// Parses the text of `avro.schema`.
     pub(crate) fn parse(json: &[u8]) -> Result<Self> {
-        let mut parser = Parser { nodes: Vec::new(), names: HashMap::new() };
+        let mut parser = Parser {
+            nodes: Vec::new(),
+            names: HashMap::new(),
+        };
         let root = Reader::new(json)
             .and_then(|mut reader| {
                 let root = parser.any(&mut reader, "", 0)?;
@@ -54,7 +57,10 @@ impl Schema {
                 Problem::Schema(_) => e,
                 _ => Error::new(Problem::Schema(e.to_string())),
             })?;
-        let schema = Self { nodes: parser.nodes, root };
+        let schema = Self {
+            nodes: parser.nodes,
+            root,
+        };
         schema.check_weight()?;
         Ok(schema)
     }
@@ -67,19 +73,25 @@ impl Schema {
     }
 
     fn weight(&self, id: Id, weights: &mut [Option<usize>], depth: usize) -> Result<usize> {
-        let Node::Record(fields) = self.node(id) else { return Ok(1) };
+        let Node::Record(fields) = self.node(id) else {
+            return Ok(1);
+        };
         if let Some(known) = weights.get(id).copied().flatten() {
             return Ok(known);
         }
         if depth > MAX_DEPTH {
-            return Err(bad(format!("records nested deeper than {MAX_DEPTH} levels")));
+            return Err(bad(format!(
+                "records nested deeper than {MAX_DEPTH} levels"
+            )));
         }
         let mut weight = 1usize;
         for (_, field) in fields {
             weight = weight.saturating_add(self.weight(*field, weights, depth + 1)?);
         }
         if weight > MAX_WEIGHT {
-            return Err(bad(format!("a record unfolds into more than {MAX_WEIGHT} fields")));
+            return Err(bad(format!(
+                "a record unfolds into more than {MAX_WEIGHT} fields"
+            )));
         }
         if let Some(slot) = weights.get_mut(id) {
             *slot = Some(weight);
@@ -161,12 +173,15 @@ impl Schema {
 pub(crate) fn branch(cursor: &mut Cursor<'_>, branches: usize) -> Result<usize> {
     let start = cursor.clone();
     let branch = cursor.long()?;
-    usize::try_from(branch).ok().filter(|b| *b < branches).ok_or_else(|| {
-        start.error(Problem::Unexpected {
-            expected: "a branch of the union",
-            found: branch.to_string(),
+    usize::try_from(branch)
+        .ok()
+        .filter(|b| *b < branches)
+        .ok_or_else(|| {
+            start.error(Problem::Unexpected {
+                expected: "a branch of the union",
+                found: branch.to_string(),
+            })
         })
-    })
 }
 
 struct Parser {
@@ -274,7 +289,10 @@ impl Parser {
             "\"record\"" | "\"error\"" => {
                 let name = m.name.ok_or_else(|| bad("a record without `name`"))?;
                 let full = full_name(&name, m.namespace.as_deref().unwrap_or(namespace));
-                let inner = full.rsplit_once('.').map_or("", |(space, _)| space).to_owned();
+                let inner = full
+                    .rsplit_once('.')
+                    .map_or("", |(space, _)| space)
+                    .to_owned();
                 let id = self.define(full, Node::Record(Vec::new()))?;
                 let json = m.fields.ok_or_else(|| bad("a record without `fields`"))?;
                 let fields = self.fields(json, &inner, depth + 1)?;
@@ -321,7 +339,8 @@ impl Parser {
                 Ok(())
             })?;
             let name = name.ok_or_else(|| bad("a field without `name`"))?;
-            let kind = kind.ok_or_else(|| bad(format!("field `{}` without `type`", shorten(&name))))?;
+            let kind =
+                kind.ok_or_else(|| bad(format!("field `{}` without `type`", shorten(&name))))?;
             let id = self.text(kind, namespace, depth)?;
             fields.push((name, id));
             Ok(())

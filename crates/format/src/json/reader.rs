@@ -18,7 +18,11 @@ pub(crate) struct Reader<'a> {
 impl<'a> Reader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Result<Self> {
         match std::str::from_utf8(bytes) {
-            Ok(text) => Ok(Self { text, at: 0, depth: 0 }),
+            Ok(text) => Ok(Self {
+                text,
+                at: 0,
+                depth: 0,
+            }),
             Err(e) => {
                 let valid = bytes.get(..e.valid_up_to()).unwrap_or_default();
                 let text = std::str::from_utf8(valid).unwrap_or_default();
@@ -38,6 +42,11 @@ impl<'a> Reader<'a> {
     /// An error at the value that was just read.
     pub(crate) fn error(&self, problem: Problem) -> Error {
         self.error_at(self.at, problem)
+    }
+
+    /// Gives an error this place, unless it has one.
+    pub(crate) fn located(&self, error: Error) -> Error {
+        error.at(position(self.text, self.at))
     }
 
     fn unexpected(&self, expected: &'static str) -> Error {
@@ -152,7 +161,9 @@ impl<'a> Reader<'a> {
         self.skip_blanks();
         let rest = self.rest();
         let found = rest.starts_with(word)
-            && !rest.get(word.len()..).is_some_and(|r| r.starts_with(|c: char| c.is_alphanumeric()));
+            && !rest
+                .get(word.len()..)
+                .is_some_and(|r| r.starts_with(|c: char| c.is_alphanumeric()));
         if found {
             self.at += word.len();
         }
@@ -204,10 +215,23 @@ impl<'a> Reader<'a> {
 
     fn escape(&mut self) -> Result<char> {
         let start = self.at;
-        let bad = |s: &Self| s.error_at(start, Problem::Unexpected {
-            expected: "a valid escape",
-            found: format!("`{}`", s.text.get(start..).unwrap_or_default().chars().take(6).collect::<String>()),
-        });
+        let bad = |s: &Self| {
+            s.error_at(
+                start,
+                Problem::Unexpected {
+                    expected: "a valid escape",
+                    found: format!(
+                        "`{}`",
+                        s.text
+                            .get(start..)
+                            .unwrap_or_default()
+                            .chars()
+                            .take(6)
+                            .collect::<String>()
+                    ),
+                },
+            )
+        };
         self.at += 1;
         let byte = self.byte().ok_or_else(|| self.unexpected("an escape"))?;
         self.at += 1;
@@ -258,7 +282,12 @@ impl<'a> Reader<'a> {
         let rest = self.rest();
         let bytes = rest.as_bytes();
         let digits = |from: usize| {
-            bytes.get(from..).unwrap_or_default().iter().take_while(|b| b.is_ascii_digit()).count()
+            bytes
+                .get(from..)
+                .unwrap_or_default()
+                .iter()
+                .take_while(|b| b.is_ascii_digit())
+                .count()
         };
         let mut end = usize::from(bytes.first() == Some(&b'-'));
         let whole = digits(end);
@@ -291,7 +320,13 @@ impl<'a> Reader<'a> {
         let text = self.number()?;
         text.parse().map_err(|_| {
             let found = format!("`{}`", shorten(text));
-            self.error_at(start, Problem::Unexpected { expected: "a whole number of 64 bits", found })
+            self.error_at(
+                start,
+                Problem::Unexpected {
+                    expected: "a whole number of 64 bits",
+                    found,
+                },
+            )
         })
     }
 
@@ -302,7 +337,13 @@ impl<'a> Reader<'a> {
         let text = self.number()?;
         text.parse().map_err(|_| {
             let found = format!("`{}`", shorten(text));
-            self.error_at(start, Problem::Unexpected { expected: "a whole number of 32 bits", found })
+            self.error_at(
+                start,
+                Problem::Unexpected {
+                    expected: "a whole number of 32 bits",
+                    found,
+                },
+            )
         })
     }
 
@@ -326,7 +367,11 @@ impl<'a> Reader<'a> {
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<Option<T>> {
-        if self.null() { Ok(None) } else { read(self).map(Some) }
+        if self.null() {
+            Ok(None)
+        } else {
+            read(self).map(Some)
+        }
     }
 
     /// All strings of an array.
@@ -364,5 +409,8 @@ fn position(text: &str, at: usize) -> Position {
     let line_start = before.rfind('\n').map_or(0, |i| i + 1);
     let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
     let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
-    Position::Text { line: line as u64, column: column as u64 }
+    Position::Text {
+        line: line as u64,
+        column: column as u64,
+    }
 }

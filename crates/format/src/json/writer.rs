@@ -16,7 +16,9 @@ impl Writer {
     /// Between two members, and before the first one.
     fn next_member(&mut self) {
         let indent = self.open.iter().filter(|(object, _)| *object).count();
-        let Some((object, started)) = self.open.last_mut() else { return };
+        let Some((object, started)) = self.open.last_mut() else {
+            return;
+        };
         if *started {
             self.text.push(',');
         }

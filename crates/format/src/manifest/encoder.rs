@@ -21,7 +21,9 @@ pub enum FieldSet {
 impl FieldSet {
     /// The smallest set that loses nothing of these entries.
     pub fn for_entries<'e>(entries: impl IntoIterator<Item = &'e ManifestEntry>) -> Self {
-        let newest = entries.into_iter().any(|e| e.file.write_cols_sequences.is_some());
+        let newest = entries
+            .into_iter()
+            .any(|e| e.file.write_cols_sequences.is_some());
         if newest { Self::Newest } else { Self::Release }
     }
 
@@ -66,7 +68,11 @@ pub struct Finished {
 impl Encoder {
     /// An empty manifest.
     pub fn new(fields: FieldSet, codec: Codec, sync: [u8; 16]) -> Self {
-        Self { fields, writer: Writer::new(fields.schema(), codec, sync), entries: 0 }
+        Self {
+            fields,
+            writer: Writer::new(fields.schema(), codec, sync),
+            entries: 0,
+        }
     }
 
     /// Adds an entry.
@@ -113,7 +119,10 @@ impl Encoder {
     /// # Errors
     /// Only where the codec's library fails.
     pub fn finish(self) -> Result<Finished> {
-        Ok(Finished { bytes: self.writer.finish()?, entries: self.entries })
+        Ok(Finished {
+            bytes: self.writer.finish()?,
+            entries: self.entries,
+        })
     }
 }
 
@@ -143,7 +152,8 @@ pub(crate) fn source(source: FileSource) -> i8 {
 }
 
 fn put_file(out: &mut Vec<u8>, f: &DataFileMeta, fields: FieldSet) {
-    let texts = |out: &mut Vec<u8>, texts: &[String]| put::array(out, texts, |out, t| put::text(out, t));
+    let texts =
+        |out: &mut Vec<u8>, texts: &[String]| put::array(out, texts, |out, t| put::text(out, t));
     put::text(out, &f.file_name);
     put::long(out, f.file_size);
     put::long(out, f.row_count);

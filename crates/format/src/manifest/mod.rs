@@ -10,6 +10,9 @@ mod view;
 pub use encoder::{Encoder, FieldSet, Finished, encode};
 pub use view::{EntryView, Texts};
 
+pub(crate) use encoder::{kind, source};
+pub(crate) use view::{file_source, read_kind};
+
 use crate::avro::container::Records;
 use crate::error::Result;
 use tidegate_model::{BinaryRow, ManifestEntry};
@@ -28,7 +31,11 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<ManifestEntry>> {
 /// Bytes that are no Avro container with the fields of a manifest. Damaged blocks and records appear
 /// as the last item of the iterator.
 pub fn entries(bytes: &[u8]) -> Result<Entries<'_>> {
-    Ok(Entries { scan: scan(bytes)?, partition: BinaryRow::empty(), serialized: vec![0; 12] })
+    Ok(Entries {
+        scan: scan(bytes)?,
+        partition: BinaryRow::empty(),
+        serialized: vec![0; 12],
+    })
 }
 
 /// A walk over a manifest that lends each entry.
@@ -36,7 +43,9 @@ pub fn entries(bytes: &[u8]) -> Result<Entries<'_>> {
 /// # Errors
 /// As [`entries`].
 pub fn scan(bytes: &[u8]) -> Result<Scan<'_>> {
-    Ok(Scan { records: Records::open(bytes, &view::ENTRY)? })
+    Ok(Scan {
+        records: Records::open(bytes, &view::ENTRY)?,
+    })
 }
 
 /// See [`entries`].
@@ -52,11 +61,16 @@ impl Iterator for Entries<'_> {
     type Item = Result<ManifestEntry>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let Self { scan, partition, serialized } = self;
+        let Self {
+            scan,
+            partition,
+            serialized,
+        } = self;
         scan.records.next(|plan, schema, cursor| {
             let view = EntryView::read(plan, schema, cursor)?;
             if view.partition != serialized.as_slice() {
-                *partition = crate::stats::row(view.partition).map_err(|e| e.in_field("_PARTITION"))?;
+                *partition =
+                    crate::stats::row(view.partition).map_err(|e| e.in_field("_PARTITION"))?;
                 serialized.clear();
                 serialized.extend_from_slice(view.partition);
             }
@@ -73,7 +87,10 @@ pub struct Scan<'a> {
 
 impl Scan<'_> {
     /// The next entry, which lives until the next call; `None` at the end and after an error.
-    #[allow(clippy::should_implement_trait, reason = "it lends, which an iterator cannot")]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "it lends, which an iterator cannot"
+    )]
     pub fn next(&mut self) -> Option<Result<EntryView<'_>>> {
         self.records.next(EntryView::read)
     }

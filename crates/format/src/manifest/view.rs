@@ -59,16 +59,21 @@ impl<'b> List<'b> {
     ) -> Result<Self> {
         let start = cursor.at();
         slot.items(cursor, &mut check)?;
-        Ok(Self { slot, bytes: cursor.since(start) })
+        Ok(Self {
+            slot,
+            bytes: cursor.since(start),
+        })
     }
 
     fn collect<T>(self, mut read: impl FnMut(&'b Slot, &mut Cursor<'b>) -> Result<T>) -> Vec<T> {
         let mut all = Vec::new();
         // Checked when the entry was read, so that it cannot fail.
-        let _checked = self.slot.items(&mut Cursor::new(self.bytes, 0), |item, cursor| {
-            all.push(read(item, cursor)?);
-            Ok(())
-        });
+        let _checked = self
+            .slot
+            .items(&mut Cursor::new(self.bytes, 0), |item, cursor| {
+                all.push(read(item, cursor)?);
+                Ok(())
+            });
         all
     }
 }
@@ -85,7 +90,9 @@ impl<'b> Texts<'b> {
 
     /// The texts; only the list itself is allocated.
     pub fn to_vec(&self) -> Vec<&'b str> {
-        self.0.map(|list| list.collect(Slot::text)).unwrap_or_default()
+        self.0
+            .map(|list| list.collect(Slot::text))
+            .unwrap_or_default()
     }
 
     fn to_strings(self) -> Vec<String> {
@@ -294,8 +301,14 @@ impl<'b> EntryView<'b> {
             row_count: self.row_count,
             min_key: row(self.min_key).map_err(|e| e.in_field("_MIN_KEY"))?,
             max_key: row(self.max_key).map_err(|e| e.in_field("_MAX_KEY"))?,
-            key_stats: self.key_stats.to_stats().map_err(|e| e.in_field("_KEY_STATS"))?,
-            value_stats: self.value_stats.to_stats().map_err(|e| e.in_field("_VALUE_STATS"))?,
+            key_stats: self
+                .key_stats
+                .to_stats()
+                .map_err(|e| e.in_field("_KEY_STATS"))?,
+            value_stats: self
+                .value_stats
+                .to_stats()
+                .map_err(|e| e.in_field("_VALUE_STATS"))?,
             min_sequence_number: self.min_sequence_number,
             max_sequence_number: self.max_sequence_number,
             schema_id: self.schema_id,
@@ -309,7 +322,9 @@ impl<'b> EntryView<'b> {
             external_path: self.external_path.map(str::to_owned),
             first_row_id: self.first_row_id,
             write_cols: self.write_cols.map(Texts::to_strings),
-            write_cols_sequences: self.write_cols_sequences.map(|list| list.collect(Slot::long)),
+            write_cols_sequences: self
+                .write_cols_sequences
+                .map(|list| list.collect(Slot::long)),
         })
     }
 }
@@ -321,7 +336,10 @@ pub(crate) fn read_kind(cursor: &Cursor<'_>, kind: i32) -> Result<EntryKind> {
         1 => Ok(EntryKind::Delete),
         other => {
             let found = other.to_string();
-            Err(cursor.error(Problem::Unexpected { expected: "0 (ADD) or 1 (DELETE)", found }))
+            Err(cursor.error(Problem::Unexpected {
+                expected: "0 (ADD) or 1 (DELETE)",
+                found,
+            }))
         }
     }
 }

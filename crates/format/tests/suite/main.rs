@@ -1,0 +1,5 @@
+//! The tests of this crate, one binary.
+
+mod golden;
+mod json_bytes;
+mod roundtrip;
