@@ -324,7 +324,12 @@ impl FileEncoder {
         Ok(())
     }
 
-    fn end_row_group(&mut self) -> Result<()> {
+    /// Ends the open row group, whatever its size, so that its bytes can be taken and the memory of
+    /// its encoders is free: for who must hold many files open. Nothing happens where there is none.
+    ///
+    /// # Errors
+    /// Where the Parquet library fails; the file is unusable then.
+    pub fn end_row_group(&mut self) -> Result<()> {
         let State::Encoding { group, .. } = &mut self.state else {
             return Ok(());
         };
