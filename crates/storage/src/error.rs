@@ -207,7 +207,8 @@ impl StoreError {
 pub(crate) fn io_kind(error: &std::io::Error) -> ErrorKind {
     use std::io::ErrorKind as Io;
     match error.kind() {
-        Io::NotFound => ErrorKind::NotFound,
+        // A file where a directory should be: nothing can be below it.
+        Io::NotFound | Io::NotADirectory => ErrorKind::NotFound,
         Io::AlreadyExists => ErrorKind::AlreadyExists,
         Io::PermissionDenied | Io::ReadOnlyFilesystem => ErrorKind::PermissionDenied,
         Io::StorageFull | Io::QuotaExceeded | Io::FileTooLarge => ErrorKind::Full,

@@ -142,6 +142,7 @@ mod remote {
 
     #[cfg(feature = "s3")]
     pub(super) fn s3(url: &str, rest: &str, settings: &Settings) -> Result<Opened> {
+        use crate::backend::s3_uploads::S3Uploads;
         use object_store::aws::{
             AmazonS3Builder, AmazonS3ConfigKey, AwsCredential, S3ConditionalPut,
         };
@@ -172,7 +173,14 @@ mod remote {
             .map(str::to_owned)
             .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::S3Endpoint))
             .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint));
-        match endpoint {
+        let region = settings
+            .text(Setting::S3Region)
+            .map(str::to_owned)
+            .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Region))
+            .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::DefaultRegion))
+            .unwrap_or_else(|| "us-east-1".to_owned());
+        builder = builder.with_region(region.as_str());
+        let bucket_url = match endpoint {
             Some(endpoint) => {
                 let endpoint = if endpoint.contains("://") {
                     endpoint
@@ -187,17 +195,22 @@ mod remote {
                     _ => endpoint.to_owned(),
                 };
                 builder = builder
-                    .with_config(AmazonS3ConfigKey::S3Endpoint, endpoint)
+                    .with_config(AmazonS3ConfigKey::S3Endpoint, endpoint.as_str())
                     .with_virtual_hosted_style_request(path_style == Some(false));
+                match path_style {
+                    Some(false) => endpoint,
+                    _ => format!("{endpoint}/{bucket}"),
+                }
             }
             None => {
                 builder = builder.with_virtual_hosted_style_request(path_style != Some(true));
+                match path_style {
+                    Some(true) => format!("https://s3.{region}.amazonaws.com/{bucket}"),
+                    _ => format!("https://{bucket}.s3.{region}.amazonaws.com"),
+                }
             }
-        }
-        builder = builder.with_client_options(options);
-        if let Some(region) = settings.text(Setting::S3Region) {
-            builder = builder.with_region(region);
-        }
+        };
+        builder = builder.with_client_options(options.clone());
         let key = settings.text(Setting::S3KeyId);
         let secret = settings.text(Setting::S3Secret);
         match (key, secret) {
@@ -220,15 +233,27 @@ mod remote {
                 ));
             }
         }
-        if let Some(anonymous) = settings.flag(Setting::S3Anonymous)? {
-            builder = builder.with_skip_signature(anonymous);
-        }
+        let anonymous = settings.flag(Setting::S3Anonymous)?.unwrap_or(false);
+        builder = builder.with_skip_signature(anonymous);
         if let Some(unsigned) = settings.flag(Setting::S3UnsignedPayload)? {
             builder = builder.with_unsigned_payload(unsigned);
         }
         let store = builder.build().map_err(|error| broken(url, error))?;
+        let uploads = S3Uploads {
+            bucket_url,
+            region,
+            credentials: (!anonymous).then(|| Arc::clone(store.credentials())),
+            options,
+            client: std::sync::OnceLock::new(),
+        };
+        let pending = Some(Box::new(uploads) as _);
         Ok(Opened {
-            backend: Arc::new(Remote::new(Arc::new(store), Scheme::S3, conditional, None)),
+            backend: Arc::new(Remote::new(
+                Arc::new(store),
+                Scheme::S3,
+                conditional,
+                pending,
+            )),
             base: format!("s3://{bucket}"),
             prefix,
         })

@@ -1,6 +1,11 @@
 //! The conformance suite against every backend that can be had here.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests"
+)]
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -284,9 +284,14 @@ impl Inner {
 
     fn read(&self, path: &str) -> Result<Bytes> {
         let fail = |step: &str, error| StoreError::io(Op::Get, path, step, error, false);
-        fs::read(self.full(path))
-            .map(Bytes::from)
-            .map_err(|error| fail("reading", error))
+        match fs::read(self.full(path)) {
+            Ok(bytes) => Ok(bytes.into()),
+            // There are no directories among objects.
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+                Err(StoreError::new(ErrorKind::NotFound, Op::Get, path).message("a directory"))
+            }
+            Err(error) => Err(fail("reading", error)),
+        }
     }
 
     fn read_range(&self, path: &str, range: Range<u64>) -> Result<Bytes> {

@@ -7,6 +7,8 @@ pub(crate) mod local;
 pub(crate) mod memory;
 #[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
 pub(crate) mod remote;
+#[cfg(feature = "s3")]
+pub(crate) mod s3_uploads;
 #[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
 pub(crate) mod wire;
 
