@@ -2,34 +2,118 @@
 //!
 //! Owns: the order of reading, checking, writing, publishing and cleaning, for both halves. Does
 //! not own: any effect; clock, randomness and content come in as facts.
+//!
+//! ```text
+//! ReadLatest ─► ReadHistory* ─► decide ─► ReadLive? ─► ReadBuckets? ─► CheckFiles? ─► Write ─► Publish
+//!     ▲         (ledger up to    │ (skip, fence, refuse)                                        │
+//!     │          this base)      ▼                                        created / ours ◄──────┤
+//!     │                        Done                                       theirs ─► BackOff ────┤
+//!     └───────────────────────────────────────────────────────────────────────┘    unknown ─► BackOff ─► Publish
+//!                                                                                  (the same draft)
+//! ```
 
-use crate::committable::Committable;
-use crate::fact::Fact;
-use crate::ledger::Ledger;
-use crate::settings::Settings;
-use crate::step::Step;
+mod build;
+mod checks;
+mod history;
+
+use crate::committable::{Changes, Committable};
+use crate::fact::{DeltaObjects, Fact, Garbage, LatestFact};
+use crate::ids::{FileId, Half, ObjectId};
+use crate::ledger::{Entry, Ledger};
+use crate::merge::Merged;
+use crate::rules::{Rule, Rules};
+use crate::settings::{EmptyCommits, Settings};
+use crate::step::{Done, Draft, Fence, Outcome, Refusal, Step, Undecided};
+use checks::LiveFor;
+use history::{Looking, SeenState};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+use tidegate_model::ids::SnapshotId;
 
 /// The state of one commit. Drive it with [`Attempt::next`] and [`Attempt::observe`] until
 /// [`Step::Done`].
+///
+/// A dropped attempt (time-out, cancellation \[R-18]) is undecided: the next attempt for the same
+/// committable finds out by reading, because both aim at the id after the newest snapshot that they
+/// see, and only one of them can get it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attempt {
     committable: Arc<Committable>,
     ledger: Ledger,
     settings: Settings,
+    /// Halves still to do, the next one first.
+    halves: Vec<Half>,
+    done: Done,
+    published: bool,
+    /// Lost races and retried faults of this half.
+    retries: u32,
+    /// Publishes of the present draft that got no answer.
+    unknowns: u32,
+    latest: Option<LatestFact>,
+    looking: Looking,
+    seen: SeenState,
+    /// Ids that are gone and without which it cannot be told whether this was published.
+    gap: Option<(SnapshotId, SnapshotId)>,
+    live_for: LiveFor,
+    checked: Checked,
+    /// What is to be published of this half, after dropping dead parts.
+    changes: Arc<Changes>,
+    /// The changes that `delta` was written from.
+    delta: Option<(Arc<Changes>, DeltaObjects)>,
+    merged: Vec<Merged>,
+    /// Objects that only the present draft refers to: base list, new index manifest.
+    objects: Vec<ObjectId>,
+    /// Objects that nothing can refer to any more.
+    trash: Vec<ObjectId>,
+    after: After,
     step: Step,
+}
+
+/// Checks that are through for the present base.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Checked {
+    live: bool,
+    buckets: bool,
+    files: bool,
+}
+
+/// What follows a wait or a deletion.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum After {
+    ReadLatest,
+    Publish(Box<Draft>),
+    Finish(Box<Outcome>),
 }
 
 impl Attempt {
     /// Starts. Nothing was read yet; `ledger` is what this committer knows from earlier attempts.
     pub fn new(committable: Arc<Committable>, ledger: Ledger, settings: Settings) -> Self {
-        Self {
+        let mut attempt = Self {
             committable,
             ledger,
             settings,
+            halves: Vec::new(),
+            done: Done::default(),
+            published: false,
+            retries: 0,
+            unknowns: 0,
+            latest: None,
+            looking: Looking::Up,
+            seen: SeenState::Unread,
+            gap: None,
+            live_for: LiveFor::Conflicts,
+            checked: Checked::default(),
+            changes: Arc::default(),
+            delta: None,
+            merged: Vec::new(),
+            objects: Vec::new(),
+            trash: Vec::new(),
+            after: After::ReadLatest,
             step: Step::ReadLatest,
-        }
+        };
+        attempt.start();
+        attempt
     }
 
     /// What to do now. Asking twice gives the same answer.
@@ -38,14 +122,74 @@ impl Attempt {
     }
 
     /// Takes the answer to [`Attempt::next`].
-    pub fn observe(&mut self, _fact: Fact) -> Result<(), OutOfTurn> {
+    pub fn observe(&mut self, fact: Fact) -> Result<(), OutOfTurn> {
+        match (&self.step, fact) {
+            (Step::ReadLatest, Fact::Latest(latest)) => self.on_latest(latest),
+            (Step::ReadHistory { from, to }, Fact::History(found)) => {
+                let (from, to) = (*from, *to);
+                self.on_history(from, to, found);
+            }
+            (Step::ReadLive { .. }, Fact::Live(live)) => self.on_live(&live),
+            (Step::ReadBuckets { .. }, Fact::Buckets(found)) => self.on_buckets(&found),
+            (Step::CheckFiles(_), Fact::Absent(absent)) => self.on_absent(absent),
+            (Step::Write(plan), Fact::Written(written)) if plan.is_answered_by(&written) => {
+                let plan = plan.clone();
+                self.on_written(&plan, written);
+            }
+            (Step::Publish(draft), fact) => {
+                let draft = draft.clone();
+                return self.on_published(draft, fact);
+            }
+            (Step::Delete(_), Fact::Deleted(left)) => self.on_deleted(left),
+            (Step::Delete(all), Fact::Failed { .. } | Fact::TimedOut) => {
+                let all = all.clone();
+                self.on_deleted(all);
+            }
+            (Step::BackOff(_), Fact::Waited) => match self.after.clone() {
+                After::ReadLatest => self.read_latest(),
+                After::Publish(draft) => self.step = Step::Publish(*draft),
+                After::Finish(outcome) => self.step = Step::Done(*outcome),
+            },
+            (Step::BackOff(_), Fact::TimedOut) => match self.after.clone() {
+                After::Publish(draft) => self.undecided(*draft),
+                _ => self.exhausted("commit.timeout is over"),
+            },
+            (step, Fact::TimedOut) if step.may_fail() => self.exhausted("commit.timeout is over"),
+            (
+                step,
+                Fact::Failed {
+                    retryable,
+                    why,
+                    left,
+                },
+            ) if step.may_fail() => {
+                self.trash.extend(left);
+                if retryable && self.rules().on(Rule::FaultsRetried) {
+                    self.retry(&why);
+                } else {
+                    self.give_up(Outcome::Refused(Refusal::Store(why)));
+                }
+            }
+            (step, fact) => {
+                return Err(OutOfTurn {
+                    step: step.clone(),
+                    fact,
+                });
+            }
+        }
         Ok(())
     }
 
-    /// After [`Outcome::Undecided`](crate::Outcome::Undecided): puts the same draft at the same id
-    /// again, with a new retry budget \[R-6]. False, and without effect, in any other state.
+    /// After [`Outcome::Undecided`]: puts the same draft at the same id again, with a new retry
+    /// budget \[R-6]. False, and without effect, in any other state.
     pub fn go_on(&mut self) -> bool {
-        false
+        let Step::Done(Outcome::Undecided(undecided)) = &self.step else {
+            return false;
+        };
+        let draft = (*undecided.draft).clone();
+        self.unknowns = 0;
+        self.step = Step::Publish(draft);
+        true
     }
 
     /// What is known of the user's commits by now.
@@ -66,6 +210,294 @@ impl Attempt {
     /// The options.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    fn rules(&self) -> Rules {
+        self.settings.rules
+    }
+
+    fn half(&self) -> Half {
+        self.halves.first().copied().unwrap_or(Half::Append)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.committable.append.is_empty() && self.committable.compact.is_empty()
+    }
+
+    /// Which halves there are \[C-11], \[C-12]; refusals that need no table.
+    fn start(&mut self) {
+        let rules = self.rules();
+        if let Some(file) = self.file_twice()
+            && rules.on(Rule::FileTwiceRefused)
+        {
+            return self.give_up(Outcome::Refused(Refusal::FileTwice(file)));
+        }
+        if let Some(refusal) = self.buckets_disagree()
+            && rules.on(Rule::BucketsAgree)
+        {
+            return self.give_up(Outcome::Refused(refusal));
+        }
+        let publish_empty =
+            self.settings.empty == EmptyCommits::Publish || !rules.on(Rule::EmptyIgnored);
+        if publish_empty || !self.committable.append.is_empty() {
+            self.halves.push(Half::Append);
+        }
+        if !self.committable.compact.is_empty() {
+            self.halves.push(Half::Compact);
+        }
+        if !rules.on(Rule::AppendFirst) {
+            self.halves.reverse();
+        }
+        if self.halves.is_empty() {
+            self.step = Step::Done(Outcome::Empty);
+        }
+    }
+
+    /// A file that is added twice, or added and removed by one half (B22) \[C-30].
+    fn file_twice(&self) -> Option<FileId> {
+        let c = &self.committable;
+        let mut added = BTreeSet::new();
+        let all = c.append.added.iter().chain(&c.compact.added);
+        let all = all.chain(&c.append.changelog).chain(&c.compact.changelog);
+        if let Some(twice) = all.map(|f| f.file).find(|f| !added.insert(*f)) {
+            return Some(twice);
+        }
+        [&c.append, &c.compact].into_iter().find_map(|half| {
+            let mut gone: BTreeSet<FileId> = half.added.iter().map(|f| f.file).collect();
+            half.deleted
+                .iter()
+                .map(|f| f.file)
+                .find(|f| !gone.insert(*f))
+        })
+    }
+
+    fn read_latest(&mut self) {
+        if self.rules().on(Rule::BaseReRead) || self.latest.is_none() {
+            self.step = Step::ReadLatest;
+        } else {
+            self.checks();
+        }
+    }
+
+    fn on_published(&mut self, draft: Draft, fact: Fact) -> Result<(), OutOfTurn> {
+        match fact {
+            Fact::Created | Fact::ExistsOurs => self.visible(&draft),
+            // A driver that compares parsed snapshots only.
+            Fact::ExistsTheirs(found) if found.token == draft.token => self.visible(&draft),
+            Fact::ExistsTheirs(found) => {
+                self.unknowns = 0;
+                self.lost();
+                self.retry(&format!(
+                    "snapshot {} was taken by {}",
+                    found.id, found.user
+                ));
+            }
+            Fact::Unknown if !self.rules().on(Rule::SameDraftAgain) => {
+                self.lost();
+                self.retry("no answer");
+            }
+            Fact::Unknown => {
+                let n = self.unknowns;
+                self.unknowns = n.saturating_add(1);
+                if self.unknowns > self.settings.max_unknown
+                    && self.rules().on(Rule::UnknownBounded)
+                {
+                    self.undecided(draft);
+                } else {
+                    self.after = After::Publish(Box::new(draft));
+                    self.step = Step::BackOff(n);
+                }
+            }
+            Fact::TimedOut => self.undecided(draft),
+            // An earlier request for the same draft may have been carried out.
+            Fact::PutRefused(_)
+                if self.unknowns > 0 && self.rules().on(Rule::RefusedAfterUnknown) =>
+            {
+                self.undecided(draft);
+            }
+            Fact::PutRefused(why) => self.give_up(Outcome::Refused(Refusal::Store(why))),
+            fact => {
+                return Err(OutOfTurn {
+                    step: Step::Publish(draft),
+                    fact,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The draft is a snapshot now: the only place where a half becomes done by publishing.
+    fn visible(&mut self, draft: &Draft) {
+        let entry = Entry {
+            identifier: draft.identifier,
+            half: draft.half,
+            digest: Some(draft.digest),
+            epoch: draft.epoch,
+            positions: draft.positions,
+            id: draft.id,
+            token: draft.token.clone(),
+            based_on: draft.based_on.clone(),
+        };
+        let buckets = self.bucket_counts();
+        self.ledger.published(entry.clone(), &buckets);
+        self.published = true;
+        self.objects.clear();
+        self.merged.clear();
+        self.delta = None;
+        self.finish_half(Some(entry));
+    }
+
+    /// This half is visible, or nothing of it is left to publish.
+    fn finish_half(&mut self, entry: Option<Entry>) {
+        match self.half() {
+            Half::Append => self.done.append = entry,
+            Half::Compact => self.done.compact = entry,
+        }
+        self.discard_draft();
+        if !self.halves.is_empty() {
+            self.halves.remove(0);
+        }
+        self.retries = 0;
+        self.unknowns = 0;
+        self.gap = None;
+        self.seen = SeenState::Unread;
+        if !self.halves.is_empty() {
+            self.step = Step::ReadLatest;
+            return;
+        }
+        let done = self.done.clone();
+        self.conclude(if self.published {
+            Outcome::Published(done)
+        } else {
+            Outcome::AlreadyPublished(done)
+        });
+    }
+
+    /// The present draft can never become visible: its id is taken.
+    fn lost(&mut self) {
+        let objects = std::mem::take(&mut self.objects);
+        if self.rules().on(Rule::LostRaceCleans) {
+            self.trash.extend(objects);
+        }
+        if !self.rules().on(Rule::DeltaReused) {
+            self.discard_delta();
+        }
+    }
+
+    /// Everything that was written for this half and did not become visible is garbage.
+    fn discard_draft(&mut self) {
+        let objects = std::mem::take(&mut self.objects);
+        self.trash.extend(objects);
+        self.discard_delta();
+        for merged in std::mem::take(&mut self.merged) {
+            self.trash.extend(merged.outputs.iter().map(|m| m.id));
+        }
+    }
+
+    fn discard_delta(&mut self) {
+        if let Some((_, delta)) = self.delta.take() {
+            self.trash.extend(delta.objects());
+        }
+    }
+
+    fn retry(&mut self, why: &str) {
+        let n = self.retries;
+        self.retries = n.saturating_add(1);
+        if self.retries > self.settings.max_retries && self.rules().on(Rule::RetriesBounded) {
+            return self.exhausted(why);
+        }
+        self.after = After::ReadLatest;
+        self.step = Step::BackOff(n);
+    }
+
+    fn exhausted(&mut self, why: &str) {
+        let attempts = self.retries;
+        let why = why.to_owned();
+        self.give_up(Outcome::Refused(Refusal::RetriesExhausted {
+            attempts,
+            why,
+        }));
+    }
+
+    /// Ends without publishing this half. What was written for it is deleted; data files are not:
+    /// the committable may be offered again.
+    fn give_up(&mut self, outcome: Outcome) {
+        if self.rules().on(Rule::FailureCleans) {
+            self.discard_draft();
+        }
+        self.conclude(outcome);
+    }
+
+    fn undecided(&mut self, draft: Draft) {
+        if !self.rules().on(Rule::UnknownKeeps) {
+            self.discard_draft();
+        }
+        let mut kept: Vec<ObjectId> = self.objects.clone();
+        kept.extend(self.delta.iter().flat_map(|(_, delta)| delta.objects()));
+        kept.extend(
+            self.merged
+                .iter()
+                .flat_map(|m| m.outputs.iter().map(|o| o.id)),
+        );
+        let outcome = Outcome::Undecided(Undecided {
+            draft: Box::new(draft),
+            done: self.done.clone(),
+            kept,
+        });
+        if self.rules().on(Rule::UnknownKeeps) {
+            self.step = Step::Done(outcome);
+        } else {
+            self.conclude(outcome);
+        }
+    }
+
+    /// Deletes what is garbage, then ends.
+    fn conclude(&mut self, outcome: Outcome) {
+        let mut garbage: Vec<Garbage> = std::mem::take(&mut self.trash)
+            .into_iter()
+            .map(Garbage::Object)
+            .collect();
+        garbage.sort_unstable();
+        garbage.dedup();
+        if garbage.is_empty() {
+            self.step = Step::Done(outcome);
+        } else {
+            self.after = After::Finish(Box::new(outcome));
+            self.step = Step::Delete(garbage);
+        }
+    }
+
+    fn on_deleted(&mut self, left: Vec<Garbage>) {
+        match self.after.clone() {
+            After::Finish(outcome) => {
+                let mut outcome = *outcome;
+                if let Outcome::Published(done) | Outcome::AlreadyPublished(done) = &mut outcome {
+                    done.left = left;
+                }
+                self.step = Step::Done(outcome);
+            }
+            After::ReadLatest => self.step = Step::ReadLatest,
+            After::Publish(draft) => self.step = Step::Publish(*draft),
+        }
+    }
+
+    fn fenced(&mut self, fence: Fence) {
+        self.give_up(Outcome::Fenced(fence));
+    }
+}
+
+impl DeltaObjects {
+    /// All objects, manifests and lists.
+    fn objects(&self) -> impl Iterator<Item = ObjectId> + '_ {
+        let changelog = self
+            .changelog
+            .iter()
+            .flat_map(|(manifests, list)| manifests.iter().copied().chain(std::iter::once(*list)));
+        self.manifests
+            .iter()
+            .map(|m| m.id)
+            .chain(std::iter::once(self.list))
+            .chain(changelog)
     }
 }
 

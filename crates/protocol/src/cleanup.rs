@@ -3,7 +3,7 @@
 //! Owns: the plan. Does not own: listing, nor finding out what is referred to. Never by age.
 
 use crate::fact::Garbage;
-use crate::rules::Rules;
+use crate::rules::{Rule, Rules};
 use std::collections::BTreeSet;
 use tidegate_model::ids::Epoch;
 
@@ -51,19 +51,23 @@ pub fn plan(
     referenced: &BTreeSet<Garbage>,
     rules: Rules,
 ) -> CleanPlan {
-    let _ = rules;
-    if !(own.has_record && own.has_snapshot) {
+    let record = own.has_record || !rules.on(Rule::CleanAfterRecord);
+    let snapshot = own.has_snapshot || !rules.on(Rule::CleanAfterSnapshot);
+    if !(record && snapshot) {
         return CleanPlan::NotYet;
     }
-    let earlier = found.iter().filter(|f| f.epoch < own.epoch);
-    let mut clean_runs: Vec<Epoch> = earlier.clone().map(|f| f.epoch).collect();
-    clean_runs.sort_unstable();
-    clean_runs.dedup();
-    let mut files: Vec<Garbage> = earlier
+    let earlier = |f: &&Found| f.epoch < own.epoch || !rules.on(Rule::CleanEarlierRuns);
+    let unreferenced =
+        |f: &&Found| !referenced.contains(&f.file) || !rules.on(Rule::CleanUnreferenced);
+    let clean_runs: BTreeSet<Epoch> = found.iter().filter(earlier).map(|f| f.epoch).collect();
+    let files: BTreeSet<Garbage> = found
+        .iter()
+        .filter(earlier)
+        .filter(unreferenced)
         .map(|f| f.file)
-        .filter(|f| !referenced.contains(f))
         .collect();
-    files.sort_unstable();
-    files.dedup();
-    CleanPlan::Delete { files, clean_runs }
+    CleanPlan::Delete {
+        files: files.into_iter().collect(),
+        clean_runs: clean_runs.into_iter().collect(),
+    }
 }

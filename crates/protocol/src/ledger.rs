@@ -6,14 +6,17 @@
 
 use crate::fact::SnapshotFact;
 use crate::ids::{Half, PartitionId, Token};
+use crate::rules::{Rule, Rules};
+use crate::step::Replacement;
 use std::collections::BTreeMap;
 use tidegate_model::ids::SnapshotId;
 use tidegate_model::ids::{CommitIdentifier, CommitUser, Digest, Epoch, JobName};
+use tidegate_model::snapshot::CommitKind;
 
 /// Entries kept per ledger; more are never needed, since identifiers of a user grow.
-pub const MAX_ENTRIES: usize = 64;
+const MAX_ENTRIES: usize = 64;
 /// Verified bucket counts kept per ledger \[C-25].
-pub const MAX_BUCKET_COUNTS: usize = 1000;
+const MAX_BUCKET_COUNTS: usize = 1000;
 
 /// One visible half of one commit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -55,10 +58,28 @@ pub struct Ledger {
     job: Option<JobName>,
     pub(crate) entries: BTreeMap<(CommitIdentifier, Half), Entry>,
     pub(crate) covered: Option<Covered>,
+    /// The user has no commit at or below this id.
+    pub(crate) born: Option<SnapshotId>,
     pub(crate) note: Option<Entry>,
-    /// Newest snapshot of this job by another user or with an epoch.
+    /// The snapshot of this job (by any user) with the largest epoch.
     pub(crate) newest_epoch: Option<SnapshotFact>,
     pub(crate) buckets: BTreeMap<PartitionId, i32>,
+}
+
+impl Entry {
+    /// The half that a snapshot publishes; `None` where it publishes none.
+    pub fn of(fact: &SnapshotFact) -> Option<Self> {
+        Some(Self {
+            identifier: fact.identifier,
+            half: Half::of(fact.kind)?,
+            digest: fact.digest,
+            epoch: fact.epoch,
+            positions: fact.positions,
+            id: fact.id,
+            token: fact.token.clone(),
+            based_on: fact.based_on.clone(),
+        })
+    }
 }
 
 impl Ledger {
@@ -69,10 +90,29 @@ impl Ledger {
             job,
             entries: BTreeMap::new(),
             covered: None,
+            born: None,
             note: None,
             newest_epoch: None,
             buckets: BTreeMap::new(),
         }
+    }
+
+    /// The ledger of a user that was made just now: it has no commit at or below `newest`, which
+    /// was the newest snapshot *before* the user was made (`None` = the table had none). Spares the
+    /// first commit a walk through the whole history.
+    pub fn of_new_user(
+        user: CommitUser,
+        job: Option<JobName>,
+        newest: Option<(SnapshotId, Token)>,
+    ) -> Self {
+        let mut ledger = Self::new(user, job);
+        ledger.born = Some(newest.as_ref().map_or(SnapshotId(0), |(id, _)| *id));
+        ledger.covered = newest.map(|(id, token)| Covered {
+            from: id,
+            to: id,
+            token,
+        });
+        ledger
     }
 
     /// Adds what the published note says \[R-4]: it stands for a snapshot that may be expired.
@@ -112,11 +152,95 @@ impl Ledger {
 
     /// Takes a replaced commit out, so that the same committable can be offered again \[R-14]. Only
     /// for a replacement that says so; the rest of the history is looked at anew.
-    pub fn accept_replacement(&mut self, replacement: &crate::step::Replacement) {
+    pub fn accept_replacement(&mut self, replacement: &Replacement) {
         if replacement.offer_again {
             let ours = &replacement.ours;
             self.entries.remove(&(ours.identifier, ours.half));
-            self.covered = None;
+            self.forget_coverage();
         }
+    }
+
+    /// The history must be looked at again from the base downwards.
+    pub(crate) fn forget_coverage(&mut self) {
+        self.covered = None;
+        self.born = None;
+        self.buckets.clear();
+    }
+
+    /// Takes a visible snapshot in. `Err` is an entry of ours whose id now shows another snapshot.
+    pub(crate) fn absorb(&mut self, fact: &SnapshotFact, rules: Rules) -> Result<(), Box<Entry>> {
+        if let Some(ours) = self
+            .entries
+            .values()
+            .find(|e| e.id == fact.id && e.token != fact.token)
+            && rules.on(Rule::ReplacementNoticed)
+        {
+            return Err(Box::new(ours.clone()));
+        }
+        let same_user = fact.user == self.user || !rules.on(Rule::UserCompared);
+        let same_job = fact.user == self.user || (self.job.is_some() && fact.job == self.job);
+        if same_job && fact.epoch > self.newest_epoch.as_ref().and_then(|f| f.epoch) {
+            self.newest_epoch = Some(fact.clone());
+        }
+        if same_user && let Some(entry) = Entry::of(fact) {
+            let half = if rules.on(Rule::HalfTracked) {
+                entry.half
+            } else {
+                Half::Append
+            };
+            self.entries.insert((entry.identifier, half), entry);
+        }
+        if fact.kind == CommitKind::Overwrite && rules.on(Rule::OverwriteForgetsBuckets) {
+            self.buckets.clear();
+        }
+        Ok(())
+    }
+
+    /// Takes in what was just published on top of everything looked at, and drops the oldest
+    /// entries beyond the bound.
+    pub(crate) fn published(&mut self, entry: Entry, buckets: &[(PartitionId, i32)]) {
+        match &mut self.covered {
+            Some(covered) => {
+                covered.to = entry.id;
+                covered.token = entry.token.clone();
+            }
+            None => {
+                self.covered = Some(Covered {
+                    from: entry.id,
+                    to: entry.id,
+                    token: entry.token.clone(),
+                });
+            }
+        }
+        self.entries.insert((entry.identifier, entry.half), entry);
+        while self.entries.len() > MAX_ENTRIES {
+            let Some((_, gone)) = self.entries.pop_first() else {
+                break;
+            };
+            if let Some(covered) = &mut self.covered {
+                // Below this the ledger does not know everything any more.
+                covered.from = covered.from.max(gone.id.next());
+            }
+        }
+        self.verified(buckets);
+    }
+
+    /// Remembers bucket counts that were compared with the base \[C-25].
+    pub(crate) fn verified(&mut self, buckets: &[(PartitionId, i32)]) {
+        self.buckets.extend(buckets.iter().copied());
+        while self.buckets.len() > MAX_BUCKET_COUNTS {
+            self.buckets.pop_first();
+        }
+    }
+
+    /// The positions of this user's last commit that carries any, in the covered history or the
+    /// note.
+    pub(crate) fn newest_positions(&self, below: Option<SnapshotId>) -> Option<Digest> {
+        let known = self.entries.values().chain(&self.note);
+        known
+            .filter(|e| below.is_none_or(|id| e.id < id))
+            .filter(|e| e.positions.is_some())
+            .max_by_key(|e| e.id)
+            .and_then(|e| e.positions)
     }
 }

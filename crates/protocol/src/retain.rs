@@ -3,7 +3,8 @@
 //! Owns: the rule *older records beyond `retain` go once a newer one is complete and published*.
 //! Does not own: deleting them.
 
-use crate::rules::Rules;
+use crate::rules::{Rule, Rules};
+use std::collections::BTreeSet;
 use tidegate_model::ids::CheckpointId;
 
 /// One checkpoint record.
@@ -22,27 +23,23 @@ pub struct Record {
 /// Records that may be deleted, oldest first, so that a stop in between leaves no gap. The `retain`
 /// newest complete and published ones stay (at least one), and everything above the oldest of those.
 pub fn removable(records: &[Record], retain: u32, rules: Rules) -> Vec<CheckpointId> {
-    let _ = rules;
-    let mut settled: Vec<CheckpointId> = records
+    let complete = |r: &&Record| r.complete || !rules.on(Rule::RetainComplete);
+    let published = |r: &&Record| r.published || !rules.on(Rule::RetainPublished);
+    let by_us = |r: &&Record| !r.savepoint || !rules.on(Rule::RetainSavepoints);
+    let settled: BTreeSet<CheckpointId> = records
         .iter()
-        .filter(|r| r.complete && r.published)
+        .filter(complete)
+        .filter(published)
         .map(|r| r.id)
         .collect();
-    settled.sort_unstable();
-    settled.dedup();
     let keep = usize::try_from(retain.max(1)).unwrap_or(usize::MAX);
     let Some(at) = settled.len().checked_sub(keep) else {
         return Vec::new();
     };
-    let Some(&oldest_kept) = settled.get(at) else {
+    let Some(&oldest_kept) = settled.iter().nth(at) else {
         return Vec::new();
     };
-    let mut gone: Vec<CheckpointId> = records
-        .iter()
-        .filter(|r| r.id < oldest_kept && !r.savepoint)
-        .map(|r| r.id)
-        .collect();
-    gone.sort_unstable();
-    gone.dedup();
-    gone
+    let older = records.iter().filter(|r| r.id < oldest_kept);
+    let gone: BTreeSet<CheckpointId> = older.filter(by_us).map(|r| r.id).collect();
+    gone.into_iter().collect()
 }

@@ -4,12 +4,187 @@
 //! `true` at compile time and [`Rules`] has no field; with the feature `mutants` (tests only) one
 //! rule can be off.
 
-/// A rule that a decision point consults.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Rule {
-    /// \[R-5]: the ledger is consulted.
+macro_rules! rules {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// A rule that a decision point consults. Switched off, the point behaves as a plausible
+        /// program without the rule would.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum Rule {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Rule {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// Its name, as scripts write it.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)*
+                }
+            }
+        }
+    };
+}
+
+rules! {
+    /// \[R-5]: what is visible already is not published again.
     LedgerConsulted,
+    /// Invariant 3: the ledger is extended to the base of *every* attempt, retries included.
+    LedgerOnRetry,
+    /// \[R-5]: same identifier but other content is fenced.
+    DigestCompared,
+    /// \[R-5]: a snapshot of this job by a newer epoch fences.
+    EpochFences,
+    /// Only snapshots of the same user answer for an identifier (B08).
+    UserCompared,
+    /// The halves of one identifier are told apart \[C-12].
+    HalfTracked,
+    /// A smaller identifier than the newest visible one, itself not visible, is fenced (B07).
+    OvertakenFences,
+    /// Ids missing in the history mean *unknown*, not *never published* (B16).
+    MissingHistoryIsUnknown,
+    /// A lower end of history seen at `combine` counts only if it is still the same snapshot.
+    SeenVerified,
+    /// \[R-7]: files that are live already count as published.
+    LiveCountsAsPublished,
+    /// \[R-4]: the published note stands for an expired snapshot.
+    NoteConsulted,
+    /// \[R-9]: expected source positions are compared.
+    PositionsCompared,
+    /// \[R-9]: on the skip path too.
+    PositionsOnSkip,
+    /// \[R-12]: 2^63-1 closes a commit user.
+    ClosedUserRefused,
+    /// B22: a file that stands twice in a committable is refused.
+    FileTwiceRefused,
+    /// \[C-5]: files of a restored committable are shown to exist, all outputs.
+    FilesExist,
+    /// \[R-15]: conflicts are decided before file existence.
+    ConflictsFirst,
+    /// \[R-15]: a compacted part whose inputs are dead is dropped, the rest goes on.
+    DeadPartsDropped,
+    /// \[C-11]: an empty commit makes no snapshot unless options say so.
+    EmptyIgnored,
+    /// \[C-11]: an append half that removes something is an OVERWRITE.
+    OverwriteKind,
+    /// \[C-12]: APPEND before COMPACT, each its own snapshot.
+    AppendFirst,
+    /// \[C-13]: the conflict check runs for OVERWRITE and COMPACT.
+    ConflictsChecked,
+    /// \[C-20]: attempts are bounded by `commit.max-retries`.
+    RetriesBounded,
+    /// \[C-20]: waiting grows and is capped.
+    BackOffGrows,
+    /// \[C-21], #7459: a transient fault while preparing is retried.
+    FaultsRetried,
+    /// \[C-22], invariant 3: each attempt reads its base from the store.
+    BaseReRead,
+    /// \[C-24]: files of one partition agree on the bucket count.
+    BucketsAgree,
+    /// \[C-25]: bucket counts are compared with the base.
+    BucketsCompared,
+    /// \[C-25]: an OVERWRITE by others ends what was verified about bucket counts.
+    OverwriteForgetsBuckets,
+    /// \[C-27j]: statistics are inherited only for the newest schema.
+    StatisticsOfNewestSchema,
+    /// \[C-30]: unmatched DELETEs refuse an OVERWRITE.
+    DeletesMustBeLive,
+    /// \[C-30]: files live already refuse where only some are.
+    AddsMustNotBeLive,
+    /// \[C-38]: the watermark never moves back; the smallest i64 is none.
+    WatermarkMonotone,
+    /// \[C-39]: the newest schema id, read at each attempt.
+    NewestSchema,
+    /// \[C-40]: total = base total + delta.
+    TotalsAddUp,
+    /// \[C-40]: DELETE rows are subtracted.
+    DeletedRowsCount,
+    /// \[C-40]: arithmetic is checked.
+    CountsChecked,
+    /// \[C-44]: a merge is reused where its inputs are still a contiguous run.
+    MergeReused,
+    /// \[C-45]: the index manifest is carried over.
+    IndexCarried,
+    /// \[C-45]: or rewritten, when index files change.
+    IndexRewritten,
+    /// Next row id is carried over.
+    RowIdCarried,
+    /// B59: time never goes below the parent's.
+    ClockMonotone,
+    /// \[C-49]: a lost race keeps the delta manifests.
+    DeltaReused,
+    /// Invariant 5: what a lost race leaves is deleted.
+    LostRaceCleans,
+    /// Invariant 5: what a definite failure leaves is deleted.
+    FailureCleans,
+    /// \[R-6], B01: nothing is deleted while an outcome is unknown.
+    UnknownKeeps,
+    /// \[R-6], B02: after an unknown outcome the same draft is put again.
+    SameDraftAgain,
+    /// \[R-6]: a bounded number of times.
+    UnknownBounded,
+    /// \[R-6]: a refusal after an unknown outcome settles nothing.
+    RefusedAfterUnknown,
+    /// \[R-14]: a snapshot of ours that was put over is noticed.
+    ReplacementNoticed,
+    /// \[R-14]: it is offered again only on an unchanged parent and without later commits.
+    OfferedAgainOnlyOnOurParent,
+    /// \[R-14], \[C-72]: a rollback below our newest commit is noticed.
+    RollbackNoticed,
+    /// \[C-51a]: a latest below what was seen is asked for again before it counts as a rollback.
+    StaleLatestRead,
+    /// \[R-3]: `based-on` chains snapshots.
+    ChainRecorded,
+    /// \[R-7]: commits beyond the saved ones stop.
+    GuardBeyond,
+    /// \[R-7]: a published commit that is gone stops.
+    GuardBehind,
+    /// \[R-7]: other content stops.
+    GuardDiverged,
+    /// \[R-7]: judged per half.
+    GuardHalves,
+    /// \[R-7]: committables are published in order, without gaps.
+    GuardPrefix,
+    /// \[R-7]: committables without a snapshot are skipped.
+    GuardEmptySkipped,
+    /// \[R-7]: an expired history without a note is unknown.
+    GuardUnknown,
+    /// \[R-4], \[R-7]: the note stands for expired snapshots.
+    GuardNote,
+    /// \[R-7]: without marker, live files count as published.
+    GuardLiveFiles,
+    /// \[R-8]: a rollback that takes others with it is refused.
+    OthersProtected,
+    /// \[R-8]: identifiers go on above the largest ever seen.
+    IdentifiersAbove,
+    /// \[R-8]: the first commit expects the table's current positions.
+    ExpectsTable,
+    /// \[R-13]: cleaning waits for a record of this epoch.
+    CleanAfterRecord,
+    /// \[R-13]: cleaning waits for a snapshot of this epoch.
+    CleanAfterSnapshot,
+    /// \[R-13]: only earlier runs.
+    CleanEarlierRuns,
+    /// \[R-13]: only what nothing refers to.
+    CleanUnreferenced,
+    /// Records: only published ones let older ones go.
+    RetainPublished,
+    /// Records: only complete ones let older ones go.
+    RetainComplete,
+    /// Records: savepoints are a person's.
+    RetainSavepoints,
+    /// \[C-43]: small manifests are merged.
+    MergeSmall,
+    /// \[C-43]: DELETEs that find no ADD stay in a minor merge.
+    MergeKeepsDeletes,
+    /// Invariant 11: what one commit rewrites is bounded.
+    MergeBounded,
+    /// \[C-42]: a full merge leaves untouched big manifests alone.
+    FullKeepsBig,
+    /// \[C-42]: a full merge starts at its threshold.
+    FullThreshold,
 }
 
 /// The rules in force.

@@ -2,7 +2,7 @@
 //!
 //! Owns: values and defaults of Paimon's commit options, and the pure back-off \[C-20].
 
-use crate::rules::Rules;
+use crate::rules::{Rule, Rules};
 
 /// What to do with a committable that has no file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,6 +56,11 @@ impl Settings {
     /// Milliseconds to wait before retry `n` (the first is 0): `min · 2^n`, capped, plus a random
     /// part of up to 20 % \[C-20]. `jitter` is a random number out of 0..=1000.
     pub fn back_off_millis(&self, n: u32, jitter: u32) -> u64 {
+        let n = if self.rules.on(Rule::BackOffGrows) {
+            n
+        } else {
+            0
+        };
         let factor = 1u64.checked_shl(n).unwrap_or(u64::MAX);
         let wait = self
             .min_retry_wait_millis

@@ -56,6 +56,21 @@ pub enum Step {
     Done(Outcome),
 }
 
+impl Step {
+    /// True for steps that read or write anything but the snapshot: they may fail without harm.
+    pub(crate) fn may_fail(&self) -> bool {
+        match self {
+            Self::ReadLatest
+            | Self::ReadHistory { .. }
+            | Self::ReadLive { .. }
+            | Self::ReadBuckets { .. }
+            | Self::CheckFiles(_)
+            | Self::Write(_) => true,
+            Self::Publish(_) | Self::Delete(_) | Self::BackOff(_) | Self::Done(_) => false,
+        }
+    }
+}
+
 /// The objects of one attempt, before the snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WritePlan {
@@ -179,8 +194,8 @@ pub struct DroppedPart {
 pub enum Fence {
     /// Same identifier, other content.
     Content {
-        /// The snapshot in the table.
-        found: SnapshotFact,
+        /// What the table has.
+        found: Entry,
     },
     /// A newer run of this job has committed.
     Epoch {
@@ -196,8 +211,8 @@ pub enum Fence {
     },
     /// A larger identifier of this user is visible and this one is not.
     Overtaken {
-        /// The newest snapshot of the user.
-        found: SnapshotFact,
+        /// The newest commit of the user.
+        found: Entry,
     },
 }
 

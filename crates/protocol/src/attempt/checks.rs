@@ -1,0 +1,420 @@
+//! Skip, fence, refuse: what the ledger and the base say to this half.
+//!
+//! Owns: the order of the checks. Content and epoch \[R-5], source positions \[R-9], conflicts
+//! \[C-26], \[C-30], bucket counts \[C-24], \[C-25], existence of files \[C-5]. Does not own: the
+//! snapshot (`build`).
+
+use super::Attempt;
+use crate::committable::{Changes, FileChange};
+use crate::fact::LiveFile;
+use crate::ids::{FileId, Half, PartitionId};
+use crate::ledger::Entry;
+use crate::rules::Rule;
+use crate::step::{DroppedPart, Fence, Outcome, Refusal, Step};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tidegate_model::ids::{BucketId, CommitIdentifier, SnapshotId};
+use tidegate_model::snapshot::CommitKind;
+
+/// What the pending `ReadLive` is for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum LiveFor {
+    /// The conflict check.
+    Conflicts,
+    /// The history is not complete: do the files tell?
+    Unknown { from: SnapshotId, to: SnapshotId },
+    /// A snapshot of ours without a digest: is it this content?
+    Content(Box<Entry>),
+}
+
+type Part = (PartitionId, BucketId);
+
+impl Attempt {
+    /// The ledger reaches the base: is this half visible, fenced, or ours to publish?
+    pub(super) fn decide(&mut self) {
+        let (c, half) = (self.committable.clone(), self.half());
+        self.changes = Arc::new(c.half(half).clone());
+        self.done.dropped.clear();
+        if let Some(newest) = &self.ledger.newest_epoch
+            && c.epoch.is_some()
+            && newest.epoch > c.epoch
+            && self.rules().on(Rule::EpochFences)
+        {
+            let found = newest.clone();
+            return self.fenced(Fence::Epoch { found });
+        }
+        if let Some(entry) = self.visible_entry(half)
+            && self.rules().on(Rule::LedgerConsulted)
+        {
+            return self.on_found(entry);
+        }
+        let newest = self.newest_of_user();
+        if let Some(found) = newest {
+            if found.identifier == CommitIdentifier::BATCH
+                && self.rules().on(Rule::ClosedUserRefused)
+            {
+                return self.give_up(Outcome::Refused(Refusal::UserClosed));
+            }
+            let later = (found.identifier, found.half) > (c.identifier, half);
+            if later && self.done_append().is_some() && half == Half::Compact {
+                // A compaction that was overtaken is lost work, not lost rows.
+                return self.drop_half();
+            }
+            if later && self.gap.is_none() && self.rules().on(Rule::OvertakenFences) {
+                return self.fenced(Fence::Overtaken { found });
+            }
+        }
+        if let Some((from, to)) = self.gap {
+            self.live_for = LiveFor::Unknown { from, to };
+            return self.read_live();
+        }
+        if self.done_append().is_none()
+            && self.rules().on(Rule::PositionsCompared)
+            && let Some(expected) = c.replaces
+        {
+            let found = self.ledger.newest_positions(None);
+            if found != Some(expected) && (found.is_some() || self.knows_all()) {
+                return self.fenced(Fence::Positions { expected, found });
+            }
+        }
+        self.checks();
+    }
+
+    /// Where the APPEND half of this committable is visible.
+    fn done_append(&self) -> Option<Entry> {
+        self.done
+            .append
+            .clone()
+            .or_else(|| self.visible_entry(Half::Append))
+    }
+
+    /// The visible half of this committable, by the snapshots or by the note.
+    fn visible_entry(&self, half: Half) -> Option<Entry> {
+        let identifier = self.committable.identifier;
+        let half = if self.rules().on(Rule::HalfTracked) {
+            half
+        } else {
+            Half::Append
+        };
+        let noted = self
+            .note()
+            .filter(|n| n.identifier == identifier && n.half >= half);
+        self.ledger.find(identifier, half).or(noted).cloned()
+    }
+
+    fn newest_of_user(&self) -> Option<Entry> {
+        let noted = self.note();
+        self.ledger
+            .entries()
+            .chain(noted)
+            .max_by_key(|e| (e.identifier, e.half))
+            .cloned()
+    }
+
+    /// The identifier is visible already: the same content, or a fence \[R-5].
+    fn on_found(&mut self, entry: Entry) {
+        match entry.digest {
+            Some(digest)
+                if digest == self.committable.digest || !self.rules().on(Rule::DigestCompared) =>
+            {
+                self.skip(entry);
+            }
+            Some(_) => self.fenced(Fence::Content { found: entry }),
+            None => {
+                self.live_for = LiveFor::Content(Box::new(entry));
+                self.read_live();
+            }
+        }
+    }
+
+    /// Published before; the positions that it replaced are compared here too \[R-9].
+    fn skip(&mut self, entry: Entry) {
+        let first = self.done.append.is_none();
+        let before = self.ledger.newest_positions(Some(entry.id));
+        if let (Some(expected), Some(found)) = (self.committable.replaces, before)
+            && first
+            && expected != found
+            && entry.half == Half::Append
+            && self.rules().on(Rule::PositionsOnSkip)
+        {
+            return self.fenced(Fence::Positions {
+                expected,
+                found: Some(found),
+            });
+        }
+        self.finish_half(Some(entry));
+    }
+
+    /// The whole COMPACT half comes too late.
+    fn drop_half(&mut self) {
+        let parts: BTreeSet<Part> = self.changes.parts().collect();
+        self.done
+            .dropped
+            .extend(parts.into_iter().map(|(partition, bucket)| DroppedPart {
+                partition,
+                bucket,
+                dead: Vec::new(),
+            }));
+        self.finish_half(None);
+    }
+
+    /// The checks against the base, cheap ones only where they can suffice.
+    pub(super) fn checks(&mut self) {
+        let files_first = !self.rules().on(Rule::ConflictsFirst);
+        if files_first && self.check_files() {
+            return;
+        }
+        let kind = self.kind();
+        let conflicts = kind != CommitKind::Append && self.rules().on(Rule::ConflictsChecked);
+        if !self.checked.live && (conflicts || self.committable.restored) {
+            self.live_for = LiveFor::Conflicts;
+            return self.read_live();
+        }
+        if !self.checked.buckets
+            && !self.checked.live
+            && self.settings.fixed_buckets
+            && kind == CommitKind::Append
+            && self.rules().on(Rule::BucketsCompared)
+        {
+            return self.read_buckets();
+        }
+        if !self.check_files() {
+            self.build();
+        }
+    }
+
+    /// True where the existence of files is asked for \[C-5]: all outputs, of restored committables.
+    fn check_files(&mut self) -> bool {
+        if self.checked.files || !self.committable.restored || !self.rules().on(Rule::FilesExist) {
+            return false;
+        }
+        let c = &self.changes;
+        let files = c.added.iter().chain(&c.changelog).map(|f| f.file);
+        let files: Vec<FileId> = files.chain(c.index_added.iter().map(|f| f.file)).collect();
+        if files.is_empty() {
+            return false;
+        }
+        self.step = Step::CheckFiles(files);
+        true
+    }
+
+    pub(super) fn on_absent(&mut self, absent: Vec<FileId>) {
+        if absent.is_empty() {
+            self.checked.files = true;
+            self.checks();
+        } else {
+            self.give_up(Outcome::Refused(Refusal::FilesMissing(absent)));
+        }
+    }
+
+    fn base_id(&self) -> Option<SnapshotId> {
+        self.latest
+            .as_ref()
+            .and_then(|l| l.base.as_ref())
+            .map(|b| b.snapshot.id)
+    }
+
+    fn read_live(&mut self) {
+        let partitions: BTreeSet<PartitionId> = self.changes.parts().map(|(p, _)| p).collect();
+        match self.base_id() {
+            Some(base) if !partitions.is_empty() => {
+                let partitions = partitions.into_iter().collect();
+                self.step = Step::ReadLive { base, partitions };
+            }
+            _ => self.on_live(&[]),
+        }
+    }
+
+    pub(super) fn on_live(&mut self, live: &[LiveFile]) {
+        let set: BTreeSet<FileId> = live.iter().map(|f| f.file).collect();
+        let added = &self.changes.added;
+        let all = !added.is_empty() && added.iter().all(|f| set.contains(&f.file));
+        match self.live_for.clone() {
+            LiveFor::Unknown { .. } if all && self.rules().on(Rule::LiveCountsAsPublished) => {
+                self.finish_half(None);
+            }
+            LiveFor::Unknown { from, to } => {
+                self.give_up(Outcome::Refused(Refusal::HistoryMissing { from, to }));
+            }
+            LiveFor::Content(entry) if all => self.skip(*entry),
+            LiveFor::Content(entry) => self.fenced(Fence::Content { found: *entry }),
+            LiveFor::Conflicts => self.conflicts(live, &set, all),
+        }
+    }
+
+    /// The conflict check against the base \[C-30].
+    fn conflicts(&mut self, live: &[LiveFile], set: &BTreeSet<FileId>, all_added: bool) {
+        self.checked.live = true;
+        if self.half() == Half::Compact && self.rules().on(Rule::DeadPartsDropped) {
+            self.drop_dead_parts(set);
+            if self.changes.is_empty() {
+                return self.finish_half(None);
+            }
+        }
+        let changes = self.changes.clone();
+        let there = |files: &[FileChange], wanted: bool| -> Vec<FileId> {
+            let files = files.iter().map(|f| f.file);
+            files.filter(|f| set.contains(f) == wanted).collect()
+        };
+        let dead = there(&changes.deleted, false);
+        let fully_gone = dead.len() == changes.deleted.len();
+        if all_added && fully_gone && self.rules().on(Rule::LiveCountsAsPublished) {
+            return self.finish_half(None);
+        }
+        let doubled = there(&changes.added, true);
+        if !doubled.is_empty() && self.rules().on(Rule::AddsMustNotBeLive) {
+            return self.give_up(Outcome::Refused(Refusal::AlreadyLive(doubled)));
+        }
+        if !dead.is_empty() && self.rules().on(Rule::DeletesMustBeLive) {
+            return self.give_up(Outcome::Refused(Refusal::NotLive(dead)));
+        }
+        if self.kind() != CommitKind::Overwrite && self.rules().on(Rule::BucketsCompared) {
+            let counts = live.iter().map(|f| (f.partition, f.total_buckets));
+            if let Some(refusal) = self.other_bucket_count(counts) {
+                return self.give_up(Outcome::Refused(refusal));
+            }
+        }
+        self.checks();
+    }
+
+    /// Leaves out the buckets whose inputs are gone \[R-15].
+    fn drop_dead_parts(&mut self, live: &BTreeSet<FileId>) {
+        let mut dead: BTreeMap<Part, Vec<FileId>> = BTreeMap::new();
+        for input in self
+            .changes
+            .deleted
+            .iter()
+            .filter(|f| !live.contains(&f.file))
+        {
+            dead.entry((input.partition, input.bucket))
+                .or_default()
+                .push(input.file);
+        }
+        if dead.is_empty() {
+            return;
+        }
+        let mut changes = (*self.changes).clone();
+        changes.keep_parts(|part| !dead.contains_key(&part));
+        self.changes = Arc::new(changes);
+        let parts = dead.into_iter();
+        self.done
+            .dropped
+            .extend(parts.map(|((partition, bucket), dead)| DroppedPart {
+                partition,
+                bucket,
+                dead,
+            }));
+    }
+
+    /// Bucket counts of the committable, one per partition where files are counted.
+    pub(super) fn bucket_counts(&self) -> Vec<(PartitionId, i32)> {
+        let counted = self.changes.added.iter().filter(|f| f.total_buckets > 0);
+        let counts: BTreeMap<_, _> = counted.map(|f| (f.partition, f.total_buckets)).collect();
+        counts.into_iter().collect()
+    }
+
+    /// Files of one partition that do not agree among themselves \[C-24].
+    pub(super) fn buckets_disagree(&self) -> Option<Refusal> {
+        [&self.committable.append, &self.committable.compact]
+            .into_iter()
+            .find_map(|changes| {
+                let mut counts: BTreeMap<PartitionId, i32> = BTreeMap::new();
+                changes
+                    .added
+                    .iter()
+                    .filter(|f| f.total_buckets > 0)
+                    .find_map(|f| {
+                        let found = *counts.entry(f.partition).or_insert(f.total_buckets);
+                        (found != f.total_buckets).then_some(Refusal::BucketCount {
+                            partition: f.partition,
+                            found,
+                            ours: f.total_buckets,
+                        })
+                    })
+            })
+    }
+
+    /// The first partition where the base has another bucket count \[C-25].
+    fn other_bucket_count(
+        &self,
+        base: impl Iterator<Item = (PartitionId, i32)>,
+    ) -> Option<Refusal> {
+        let ours: BTreeMap<PartitionId, i32> = self.bucket_counts().into_iter().collect();
+        base.filter(|(_, found)| *found > 0)
+            .find_map(|(partition, found)| {
+                let ours = *ours.get(&partition)?;
+                (ours != found).then_some(Refusal::BucketCount {
+                    partition,
+                    found,
+                    ours,
+                })
+            })
+    }
+
+    fn read_buckets(&mut self) {
+        let ours = self.bucket_counts();
+        let known = ours
+            .iter()
+            .filter_map(|(p, _)| Some((*p, *self.ledger.buckets.get(p)?)));
+        if let Some(refusal) = self.other_bucket_count(known) {
+            return self.give_up(Outcome::Refused(refusal));
+        }
+        let unknown = ours.iter().map(|(p, _)| *p);
+        let partitions: Vec<PartitionId> = unknown
+            .filter(|p| !self.ledger.buckets.contains_key(p))
+            .collect();
+        match self.base_id() {
+            Some(base) if !partitions.is_empty() => {
+                self.step = Step::ReadBuckets { base, partitions };
+            }
+            _ => self.on_buckets(&[]),
+        }
+    }
+
+    pub(super) fn on_buckets(&mut self, found: &[(PartitionId, i32)]) {
+        if let Some(refusal) = self.other_bucket_count(found.iter().copied()) {
+            return self.give_up(Outcome::Refused(refusal));
+        }
+        self.ledger.verified(found);
+        self.checked.buckets = true;
+        self.checks();
+    }
+
+    /// The kind of snapshot that this half makes \[C-11], \[C-12].
+    pub(super) fn kind(&self) -> CommitKind {
+        let c = &self.changes;
+        let index = || c.index_added.iter().chain(&c.index_deleted);
+        let removes = !c.deleted.is_empty() || index().any(|i| i.deletion_vectors);
+        match self.half() {
+            Half::Compact => CommitKind::Compact,
+            Half::Append if removes && self.rules().on(Rule::OverwriteKind) => {
+                CommitKind::Overwrite
+            }
+            Half::Append => CommitKind::Append,
+        }
+    }
+}
+
+impl Changes {
+    /// Partition and bucket of every change.
+    fn parts(&self) -> impl Iterator<Item = Part> + '_ {
+        let files = self
+            .added
+            .iter()
+            .chain(&self.deleted)
+            .chain(&self.changelog);
+        let index = self.index_added.iter().chain(&self.index_deleted);
+        files
+            .map(|f| (f.partition, f.bucket))
+            .chain(index.map(|i| (i.partition, i.bucket)))
+    }
+
+    fn keep_parts(&mut self, keep: impl Fn(Part) -> bool) {
+        for files in [&mut self.added, &mut self.deleted, &mut self.changelog] {
+            files.retain(|f| keep((f.partition, f.bucket)));
+        }
+        for index in [&mut self.index_added, &mut self.index_deleted] {
+            index.retain(|i| keep((i.partition, i.bucket)));
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! How far the history must be read, and what it says: the ledger meets the base.
+//!
+//! Owns: [`Attempt::on_latest`], [`Attempt::on_history`], the stop conditions of the walk, the
+//! detection of replaced snapshots \[R-14]. Does not own: what follows from the ledger (`checks`).
+//!
+//! From what is covered the walk first goes up to the base, then down until one of these holds:
+//! the first snapshot; a commit of this user with a smaller identifier (identifiers never decrease,
+//! so ours cannot be below); the point where the user was made; the snapshot that the published
+//! note speaks of \[R-4]. A missing id before that means *unknown*, unless the snapshot seen at
+//! `combine` still stands and everything above it was looked at.
+
+use super::{Attempt, Checked};
+use crate::committable::Seen;
+use crate::fact::{LatestFact, SnapshotFact};
+use crate::ledger::{Covered, Entry};
+use crate::rules::Rule;
+use crate::step::{Outcome, Replacement, Step};
+use std::collections::BTreeMap;
+use tidegate_model::ids::SnapshotId;
+
+/// What the pending `ReadHistory` is for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Looking {
+    /// From what is covered towards the base.
+    Up,
+    /// From what is covered towards the first snapshot.
+    Down,
+    /// Whether the snapshot seen at `combine` still stands.
+    Seen,
+    /// Whether the newest snapshot that we saw is gone or the answer was stale.
+    Stale,
+    /// Whether the parent of a replaced snapshot of ours still stands.
+    Parent {
+        ours: Box<Entry>,
+        by: Box<SnapshotFact>,
+    },
+}
+
+/// Whether the snapshot seen at `combine` still stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum SeenState {
+    Unread,
+    Stands,
+    Gone,
+}
+
+enum Need {
+    Enough,
+    Read(Looking, SnapshotId, SnapshotId),
+    Unknown(SnapshotId, SnapshotId),
+}
+
+impl Attempt {
+    pub(super) fn on_latest(&mut self, latest: LatestFact) {
+        self.checked = Checked::default();
+        self.gap = None;
+        self.seen = SeenState::Unread;
+        let base = latest.base.as_ref().map(|b| b.snapshot.clone());
+        self.latest = Some(latest);
+        let Some(base) = base else {
+            let lost = self.ledger.newest().or(self.ledger.note.as_ref()).cloned();
+            if let Some(ours) = lost
+                && self.rules().on(Rule::RollbackNoticed)
+            {
+                return self.replaced(ours, None, false);
+            }
+            self.ledger.forget_coverage();
+            return self.decide();
+        };
+        if self.retries > 0 && !self.rules().on(Rule::LedgerOnRetry) {
+            return self.checks();
+        }
+        match self.ledger.covered().map(|c| c.to) {
+            Some(to) if to > base.id && self.rules().on(Rule::StaleLatestRead) => {
+                self.read(Looking::Stale, to, to);
+            }
+            Some(to) if to > base.id => self.rolled_back(),
+            _ => self.enter_at(&base),
+        }
+    }
+
+    /// Takes the base into the ledger and looks back from it.
+    fn enter_at(&mut self, base: &SnapshotFact) {
+        if let Err(ours) = self.ledger.absorb(base, self.rules()) {
+            return self.suspect(*ours, base.clone());
+        }
+        let stands = self
+            .ledger
+            .covered()
+            .is_some_and(|c| c.to != base.id || c.token == base.token);
+        if !stands {
+            self.cover_only(base);
+        }
+        self.look_back();
+    }
+
+    /// The covered history starts anew at the base.
+    fn cover_only(&mut self, base: &SnapshotFact) {
+        if self.ledger.covered().is_some() {
+            self.ledger.forget_coverage();
+        }
+        self.ledger.covered = Some(Covered {
+            from: base.id,
+            to: base.id,
+            token: base.token.clone(),
+        });
+    }
+
+    fn base(&self) -> Option<SnapshotFact> {
+        self.latest
+            .as_ref()
+            .and_then(|l| l.base.as_ref())
+            .map(|b| b.snapshot.clone())
+    }
+
+    fn read(&mut self, looking: Looking, from: SnapshotId, to: SnapshotId) {
+        self.looking = looking;
+        self.step = Step::ReadHistory { from, to };
+    }
+
+    fn look_back(&mut self) {
+        match self.need() {
+            Need::Enough => self.decide(),
+            Need::Read(looking, from, to) => self.read(looking, from, to),
+            Need::Unknown(from, to) => {
+                self.gap = Some((from, to));
+                self.decide();
+            }
+        }
+    }
+
+    fn need(&self) -> Need {
+        let (Some(covered), Some(base)) = (self.ledger.covered(), self.base()) else {
+            return Need::Enough;
+        };
+        let chunk = i64::from(self.settings.history_chunk.max(1));
+        if covered.to < base.id {
+            let last = SnapshotId(base.id.0.saturating_sub(1));
+            let to = SnapshotId(covered.to.0.saturating_add(chunk)).min(last);
+            return Need::Read(Looking::Up, covered.to, to);
+        }
+        if covered.from <= SnapshotId::FIRST || self.is_settled(covered.from) {
+            return Need::Enough;
+        }
+        if let Some((from, to)) = self.gap {
+            let Seen::Snapshot { id, .. } = &self.committable.seen else {
+                return Need::Unknown(from, to);
+            };
+            let reaches = id.next() >= covered.from && *id <= base.id;
+            return match self.seen {
+                _ if !reaches => Need::Unknown(from, to),
+                _ if !self.rules().on(Rule::SeenVerified) => Need::Enough,
+                SeenState::Unread => Need::Read(Looking::Seen, *id, *id),
+                SeenState::Stands => Need::Enough,
+                SeenState::Gone => Need::Unknown(from, to),
+            };
+        }
+        // Few at first: a restarted job's own newest snapshot is usually near.
+        let looked_at = covered
+            .to
+            .0
+            .saturating_sub(covered.from.0)
+            .saturating_add(1);
+        let n = looked_at.clamp(4.min(chunk), chunk);
+        let from = SnapshotId(covered.from.0.saturating_sub(n)).max(SnapshotId::FIRST);
+        Need::Read(
+            Looking::Down,
+            from,
+            SnapshotId(covered.from.0.saturating_sub(1)),
+        )
+    }
+
+    /// True where nothing below `low` can be the commit in question, and the positions that the
+    /// job's newest commit left are known.
+    fn is_settled(&self, low: SnapshotId) -> bool {
+        let ours = self.committable.identifier;
+        let born = self.ledger.born.is_some_and(|born| born.next() >= low);
+        let own = self
+            .ledger
+            .entries()
+            .any(|e| e.id >= low && e.identifier < ours);
+        let noted = self
+            .note()
+            .is_some_and(|n| n.id.next() >= low && n.identifier <= ours);
+        let positions = born
+            || self.committable.replaces.is_none()
+            || self.ledger.newest_positions(None).is_some();
+        (born || own || noted) && positions
+    }
+
+    /// The published note, where it is consulted.
+    pub(super) fn note(&self) -> Option<&Entry> {
+        self.ledger
+            .note
+            .as_ref()
+            .filter(|_| self.rules().on(Rule::NoteConsulted))
+    }
+
+    /// True where everything that could be this commit was looked at without relying on what was
+    /// seen at `combine`.
+    pub(super) fn knows_all(&self) -> bool {
+        self.ledger
+            .covered()
+            .is_none_or(|c| c.from <= SnapshotId::FIRST || self.is_settled(c.from))
+    }
+
+    pub(super) fn on_history(
+        &mut self,
+        from: SnapshotId,
+        to: SnapshotId,
+        found: Vec<SnapshotFact>,
+    ) {
+        let found: BTreeMap<SnapshotId, SnapshotFact> = found
+            .into_iter()
+            .filter(|f| f.id >= from && f.id <= to)
+            .map(|f| (f.id, f))
+            .collect();
+        match self.looking.clone() {
+            Looking::Up => self.on_up(from, to, &found),
+            Looking::Down => self.on_down(from, to, &found),
+            Looking::Seen => {
+                let stands = match &self.committable.seen {
+                    Seen::Snapshot { id, token } => {
+                        found.get(id).is_some_and(|f| f.token == *token)
+                    }
+                    _ => false,
+                };
+                self.seen = if stands {
+                    SeenState::Stands
+                } else {
+                    SeenState::Gone
+                };
+                self.look_back();
+            }
+            Looking::Stale => match found.get(&to) {
+                Some(fact) => match self.ledger.absorb(fact, self.rules()) {
+                    Err(ours) => self.suspect(*ours, fact.clone()),
+                    Ok(()) => self.retry(&format!("the newest snapshot was read before {to} was")),
+                },
+                None => self.rolled_back(),
+            },
+            Looking::Parent { ours, by } => {
+                let parent = found.get(&to).map(|f| &f.token);
+                let unchanged = parent.is_some() && parent == ours.based_on.as_ref();
+                self.replaced_by(*ours, *by, unchanged);
+            }
+        }
+    }
+
+    fn on_up(
+        &mut self,
+        from: SnapshotId,
+        to: SnapshotId,
+        found: &BTreeMap<SnapshotId, SnapshotFact>,
+    ) {
+        let Some(base) = self.base() else {
+            return self.decide();
+        };
+        for fact in found.values() {
+            if let Err(ours) = self.ledger.absorb(fact, self.rules()) {
+                return self.suspect(*ours, fact.clone());
+            }
+        }
+        let changed = self
+            .ledger
+            .covered()
+            .is_some_and(|c| found.get(&c.to).is_some_and(|f| f.token != c.token));
+        let mut ids = (from.0.saturating_add(1)..=to.0).map(SnapshotId);
+        // The oldest id of the range may be expired by now: it was looked at before.
+        let gap = ids.any(|id| !found.contains_key(&id));
+        if changed || (gap && self.rules().on(Rule::MissingHistoryIsUnknown)) {
+            self.cover_only(&base);
+            return self.look_back();
+        }
+        let last = found.get(&to).map(|f| f.token.clone());
+        if let Some(covered) = &mut self.ledger.covered {
+            if to.next() >= base.id {
+                covered.to = base.id;
+                covered.token = base.token;
+            } else {
+                covered.to = to;
+                covered.token = last.unwrap_or(base.token);
+            }
+        }
+        self.look_back();
+    }
+
+    fn on_down(
+        &mut self,
+        from: SnapshotId,
+        to: SnapshotId,
+        found: &BTreeMap<SnapshotId, SnapshotFact>,
+    ) {
+        for id in (from.0..=to.0).rev().map(SnapshotId) {
+            let Some(fact) = found.get(&id) else {
+                if self.rules().on(Rule::MissingHistoryIsUnknown) {
+                    self.gap = Some((SnapshotId::FIRST, id));
+                } else if let Some(covered) = &mut self.ledger.covered {
+                    covered.from = SnapshotId::FIRST;
+                }
+                break;
+            };
+            if let Err(ours) = self.ledger.absorb(fact, self.rules()) {
+                return self.suspect(*ours, fact.clone());
+            }
+            if let Some(covered) = &mut self.ledger.covered {
+                covered.from = id;
+            }
+        }
+        self.look_back();
+    }
+
+    /// The newest snapshot is below what was seen: somebody rolled the table back \[C-72].
+    fn rolled_back(&mut self) {
+        let Some(base) = self.base() else {
+            return self.decide();
+        };
+        let gone = self.ledger.newest().filter(|e| e.id > base.id).cloned();
+        if let Some(ours) = gone
+            && self.rules().on(Rule::RollbackNoticed)
+        {
+            return self.replaced(ours, None, false);
+        }
+        self.ledger.forget_coverage();
+        self.enter_at(&base);
+    }
+
+    /// A snapshot of ours shows another identity under its number \[R-14].
+    fn suspect(&mut self, ours: Entry, by: SnapshotFact) {
+        let parent = SnapshotId(ours.id.0.saturating_sub(1));
+        if ours.id <= SnapshotId::FIRST {
+            let unchanged = ours.based_on.is_none();
+            return self.replaced_by(ours, by, unchanged);
+        }
+        self.read(
+            Looking::Parent {
+                ours: Box::new(ours),
+                by: Box::new(by),
+            },
+            parent,
+            parent,
+        );
+    }
+
+    fn replaced_by(&mut self, ours: Entry, by: SnapshotFact, parent_unchanged: bool) {
+        let later = self.ledger.newest().is_some_and(|e| e.id > ours.id);
+        let offer_again =
+            (parent_unchanged && !later) || !self.rules().on(Rule::OfferedAgainOnlyOnOurParent);
+        self.replaced(ours, Some(by), offer_again);
+    }
+
+    fn replaced(&mut self, ours: Entry, by: Option<SnapshotFact>, offer_again: bool) {
+        self.give_up(Outcome::Replaced(Replacement {
+            ours,
+            by,
+            offer_again,
+        }));
+    }
+}
