@@ -82,3 +82,14 @@ pub(crate) fn encode(array: &ArrayRef, target: &Arrow) -> Result<ArrayRef> {
         )),
     }
 }
+
+/// Nanoseconds since 1970 of the twelve bytes; nanoseconds of the day may be negative \[F-12.40].
+pub(crate) fn decode(bytes: &[u8]) -> Option<i128> {
+    let (nanos, day) = bytes.split_at_checked(8)?;
+    let nanos = i64::from_le_bytes(nanos.try_into().ok()?);
+    let day = i32::from_le_bytes(day.try_into().ok()?);
+    Some(
+        (i128::from(day) - i128::from(EPOCH_JULIAN_DAY)) * i128::from(NANOS_PER_DAY)
+            + i128::from(nanos),
+    )
+}

@@ -1,7 +1,8 @@
 //! Arrow to Parquet and back with Paimon's physical types, field ids and statistics.
 //!
 //! Bytes in, bytes out: this crate opens no file and knows no table layout. Writing goes
-//! rows → [`normalise()`] → [`FileEncoder`] → bytes and [`SimpleStats`](tidegate_model::SimpleStats).
+//! rows → [`normalise()`] → [`FileEncoder`] → bytes and [`SimpleStats`](tidegate_model::SimpleStats);
+//! reading goes [`ReadPlan`] → [`FileReader`] or [`read_parquet`] → rows.
 //!
 //! Rules are cited as `[F-x.y]`, sections of the format sheet; `B53`, `B55` are cases.
 
@@ -12,6 +13,7 @@ mod error;
 mod int96;
 mod normalise;
 mod plan;
+mod reader;
 mod stats;
 mod types;
 
@@ -19,4 +21,5 @@ pub use encoder::{EncodedFile, FileEncoder};
 pub use error::{Error, Result};
 pub use normalise::{Normaliser, normalise};
 pub use plan::{FilePlan, StatsMode};
+pub use reader::{FileReader, ReadAt, ReadPlan, read_parquet};
 pub use types::{FIELD_ID_KEY, arrow_schema, type_text};

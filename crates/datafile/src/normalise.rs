@@ -209,10 +209,10 @@ fn convert(array: &ArrayRef, to: &DataType, target: &Field, path: &str) -> Conve
     } else {
         convert_values(&array, to, target.data_type(), path)?
     };
-    if !to.nullable {
-        if let Some(index) = first_null(&made) {
-            return Err(Fault::null(path, index));
-        }
+    if !to.nullable
+        && let Some(index) = first_null(&made)
+    {
+        return Err(Fault::null(path, index));
     }
     Ok(made)
 }
@@ -312,15 +312,15 @@ fn checked_cast(array: &ArrayRef, target: &Arrow, path: &str, to: &DataType) -> 
         ..CastOptions::default()
     };
     let made = cast_with_options(array, target, &options)?;
-    if made.null_count() > array.null_count() {
-        if let Some(index) = (0..made.len()).find(|i| made.is_null(*i) && array.is_valid(*i)) {
-            return Err(Fault::value(
-                path,
-                index,
-                array,
-                format!("does not fit {}", type_text(to)),
-            ));
-        }
+    if made.null_count() > array.null_count()
+        && let Some(index) = (0..made.len()).find(|i| made.is_null(*i) && array.is_valid(*i))
+    {
+        return Err(Fault::value(
+            path,
+            index,
+            array,
+            format!("does not fit {}", type_text(to)),
+        ));
     }
     Ok(made)
 }

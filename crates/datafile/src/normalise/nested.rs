@@ -217,10 +217,11 @@ fn field_of_row(
         nullable: true,
     };
     let made = convert(column, &relaxed, target, path)?;
-    if !field.data_type.nullable && first_null(&made).is_some() {
-        if let Some(index) = (0..made.len()).find(|i| made.is_null(*i) && row.is_valid(*i)) {
-            return Err(Fault::null(path, index));
-        }
+    if !field.data_type.nullable
+        && first_null(&made).is_some()
+        && let Some(index) = (0..made.len()).find(|i| made.is_null(*i) && row.is_valid(*i))
+    {
+        return Err(Fault::null(path, index));
     }
     Ok(made)
 }
