@@ -81,3 +81,9 @@ fn walk(folder: &Path, all: &mut Vec<PathBuf>) {
         all.push(path);
     }
 }
+
+/// A file of test vectors.
+pub(crate) fn vectors(name: &str) -> serde_json::Value {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/vectors");
+    serde_json::from_slice(&std::fs::read(golden.join(name)).unwrap()).unwrap()
+}

@@ -2,4 +2,5 @@
 
 mod golden;
 mod json_bytes;
+mod messages;
 mod roundtrip;
