@@ -1,0 +1,228 @@
+//! Who runs a job.
+
+use std::collections::BTreeMap;
+
+use tidegate_recovery::*;
+use tidegate_sink::*;
+use tidegate_storage::Store;
+
+fn base() -> (tempfile::TempDir, Registry) {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("file://{}", folder.path().display());
+    let registry = Registry::new(Store::open(&url, &BTreeMap::new()).unwrap());
+    (folder, registry)
+}
+
+fn job() -> JobName {
+    JobName::new("orders").unwrap()
+}
+
+fn claim(restored: Option<(u64, u64)>) -> Claim {
+    Claim {
+        job: job(),
+        user: CommitUser::new("user-1").unwrap(),
+        restored: restored.map(|(epoch, id)| (Epoch(epoch), CheckpointId(id))),
+        checkpoints: "file:///checkpoints".into(),
+        host: "here".into(),
+        started_ms: 1_700_000_000_000,
+        source: "files *.csv".into(),
+        adopts: None,
+    }
+}
+
+#[tokio::test]
+async fn r_2_every_run_has_its_own_epoch_and_prefix() {
+    let (folder, registry) = base();
+    let first = registry.claim(&claim(None)).await.unwrap();
+    let second = registry.claim(&claim(None)).await.unwrap();
+    assert_eq!((first.epoch, second.epoch), (Epoch(1), Epoch(2)));
+    assert_ne!(first.prefix, second.prefix);
+    assert_eq!(first.prefix, run_prefix(&first.user, Epoch(1)));
+    assert!(
+        first.prefix.0.starts_with("tg") && first.prefix.0.ends_with("e1-"),
+        "{}",
+        first.prefix
+    );
+    assert!(folder.path().join("tidegate/jobs/orders/epoch-2").is_file());
+    let status = registry.job(&job()).await.unwrap();
+    assert_eq!(status.earlier(second.epoch), [first.prefix]);
+}
+
+/// the restored record counts where registrations were lost.
+#[tokio::test]
+async fn r_2_the_epoch_is_above_the_restored_record_too() {
+    let (_folder, registry) = base();
+    let run = registry.claim(&claim(Some((7, 3)))).await.unwrap();
+    assert_eq!((run.epoch, run.restored), (Epoch(8), Some(CheckpointId(3))));
+}
+
+/// of two that start at once one is fenced, and never tries the next number.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn r_2_of_runs_that_start_at_once_one_goes_on() {
+    for _ in 0..20 {
+        let (_folder, registry) = base();
+        let start = || {
+            let registry = registry.clone();
+            tokio::spawn(async move { registry.claim(&claim(None)).await })
+        };
+        let starts: Vec<_> = (0..8).map(|_| start()).collect();
+        let mut epochs = Vec::new();
+        for start in starts {
+            match start.await.unwrap() {
+                Ok(run) => epochs.push(run.epoch.0),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Fenced, "{error}"),
+            }
+        }
+        // Whoever lists after another's registration legitimately comes later; nobody shares.
+        epochs.sort_unstable();
+        let count = epochs.len();
+        epochs.dedup();
+        assert!(count >= 1 && count == epochs.len(), "{epochs:?}");
+    }
+}
+
+/// after creating, list again: a newer run fences this one.
+#[tokio::test]
+async fn r_2_an_epoch_that_is_not_the_newest_is_fenced() {
+    let (folder, registry) = base();
+    registry.claim(&claim(None)).await.unwrap();
+    let jobs = folder.path().join("tidegate/jobs/orders");
+    // Somebody whose listing was older than ours: 9 exists, 8 is created by the record's epoch.
+    let nine = std::fs::read_to_string(jobs.join("epoch-1")).unwrap();
+    std::fs::write(
+        jobs.join("epoch-1"),
+        nine.replace("\"epoch\":1", "\"epoch\":9"),
+    )
+    .unwrap();
+    std::fs::rename(jobs.join("epoch-1"), jobs.join("epoch-9")).unwrap();
+    assert_eq!(
+        registry.claim(&claim(Some((3, 1)))).await.unwrap().epoch,
+        Epoch(10)
+    );
+}
+
+#[tokio::test]
+async fn r_1_the_commit_user_survives_the_cleaning_of_registrations() {
+    let (folder, registry) = base();
+    for _ in 0..3 {
+        registry.claim(&claim(None)).await.unwrap();
+    }
+    registry
+        .end(&job(), Epoch(1), EndKind::Stopped, None, 0)
+        .await
+        .unwrap();
+    registry.forget_before(&job(), Epoch(3)).await.unwrap();
+    let status = registry.job(&job()).await.unwrap();
+    let epochs: Vec<_> = status.runs.iter().map(|r| r.registration.epoch()).collect();
+    assert_eq!(epochs, [Epoch(3)]);
+    assert_eq!(status.user(), Some(CommitUser::new("user-1").unwrap()));
+    // Nobody removes the last one, whatever is asked.
+    registry.forget_before(&job(), Epoch(99)).await.unwrap();
+    assert_eq!(registry.job(&job()).await.unwrap().runs.len(), 1);
+    assert!(!folder.path().join("tidegate/jobs/orders/ended-1").exists());
+    assert_eq!(
+        registry.claim(&claim(None)).await.unwrap().epoch,
+        Epoch(4),
+        "never used again"
+    );
+}
+
+#[tokio::test]
+async fn r_1_commit_users_are_random() {
+    assert_ne!(new_commit_user(), new_commit_user());
+}
+
+#[tokio::test]
+async fn a_clean_end_is_marked_and_a_dead_job_can_be_retired() {
+    let (_folder, registry) = base();
+    assert!(!registry.job(&job()).await.unwrap().may_be_running());
+    let run = registry.claim(&claim(None)).await.unwrap();
+    assert!(registry.job(&job()).await.unwrap().may_be_running());
+    let last = Some(CheckpointId(5));
+    registry
+        .end(&job(), run.epoch, EndKind::Finished, last, 7)
+        .await
+        .unwrap();
+    let status = registry.job(&job()).await.unwrap();
+    let ended = status.newest().unwrap().ended.clone().unwrap();
+    assert_eq!((ended.how, ended.checkpoint), (EndKind::Finished, Some(5)));
+    assert!(!registry.retire(&job(), 9).await.unwrap(), "it had ended");
+    registry.claim(&claim(None)).await.unwrap();
+    assert!(registry.retire(&job(), 9).await.unwrap());
+    let jobs = registry.jobs().await.unwrap();
+    assert!(jobs.len() == 1 && !jobs[0].may_be_running());
+}
+
+/// an adopted job goes on with its commit user, and its old name is closed.
+#[tokio::test]
+async fn r_17_adoption_closes_the_old_name() {
+    let (_folder, registry) = base();
+    let old = registry.claim(&claim(None)).await.unwrap();
+    let new = JobName::new("orders-2").unwrap();
+    let adopting = Claim {
+        job: new.clone(),
+        adopts: Some(job()),
+        ..claim(Some((1, 4)))
+    };
+    let run = registry.claim(&adopting).await.unwrap();
+    assert!(run.epoch > old.epoch && run.user == old.user);
+    let error = registry.claim(&claim(None)).await.unwrap_err();
+    assert!(
+        matches!(&error, RecoveryError::Adopted { by, .. } if by == "orders-2"),
+        "{error}"
+    );
+    let status = registry.job(&new).await.unwrap();
+    assert_eq!(
+        status.runs[0].registration.adopted_from.as_deref(),
+        Some("orders")
+    );
+}
+
+#[tokio::test]
+async fn an_unreadable_registration_is_an_error_naming_it() {
+    let (folder, registry) = base();
+    registry.claim(&claim(None)).await.unwrap();
+    let path = folder.path().join("tidegate/jobs/orders/epoch-1");
+    let whole = std::fs::read_to_string(&path).unwrap();
+    for bad in [
+        String::new(),
+        "{".to_owned(),
+        whole.replace("\"version\":1", "\"version\":2"),
+        whole.replace("orders", "other"),
+        whole.replace("user-1", ""),
+    ] {
+        std::fs::write(&path, bad).unwrap();
+        let error = registry.job(&job()).await.unwrap_err();
+        assert!(error.to_string().contains("epoch-1"), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+    }
+}
+
+/// The layout is pinned: what version 1 looks like on disk, and that it is read.
+#[tokio::test]
+async fn the_registration_of_version_1_is_pinned() {
+    let golden = include_str!("../../../../tests/golden/recovery/epoch-v1.json");
+    let (folder, registry) = base();
+    let jobs = folder.path().join("tidegate/jobs/orders");
+    std::fs::create_dir_all(&jobs).unwrap();
+    std::fs::write(jobs.join("epoch-3"), golden).unwrap();
+    let ended = include_str!("../../../../tests/golden/recovery/ended-v1.json");
+    std::fs::write(jobs.join("ended-3"), ended).unwrap();
+    let status = registry.job(&job()).await.unwrap();
+    let run = status.newest().unwrap();
+    assert_eq!(run.registration.commit_user(), "5f0c");
+    assert_eq!(run.registration.restored, Some(12));
+    assert_eq!(run.ended.as_ref().unwrap().how, EndKind::Stopped);
+    // What is written today has the same keys in the same order.
+    let again = Claim {
+        user: status.user().unwrap(),
+        ..claim(Some((3, 12)))
+    };
+    registry.claim(&again).await.unwrap();
+    let keys = |text: &str| {
+        let value: serde_json::Map<_, _> = serde_json::from_str(text).unwrap();
+        value.keys().cloned().collect::<Vec<String>>()
+    };
+    let written = std::fs::read_to_string(jobs.join("epoch-4")).unwrap();
+    assert_eq!(keys(&written), keys(golden));
+}
