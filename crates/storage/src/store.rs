@@ -520,11 +520,12 @@ impl Store {
             };
             match answer {
                 Ok(answers) => {
-                    results.extend(
-                        answers
-                            .into_iter()
-                            .map(|answer| answer.map_err(|error| error.at(&self.base))),
-                    );
+                    for (answer, path) in answers.into_iter().zip(batch) {
+                        results.push(match answer {
+                            Err(error) if error.is_transient() => self.delete(path.as_ref()).await,
+                            other => other.map_err(|error| error.at(&self.base)),
+                        });
+                    }
                 }
                 // The batch failed as a whole: singly, each path gets its own answer.
                 Err(_) => {

@@ -6,8 +6,8 @@
 //! of one operation run in one blocking task.
 
 use std::collections::HashSet;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +17,7 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use bytes::Bytes;
 
+use super::disk;
 use super::{
     Backend, Capabilities, Created, Entry, ObjectMeta, PartSink, Pieces, Scheme, Unfinished,
 };
@@ -106,18 +107,6 @@ fn parse_temp(name: &str) -> Option<(&str, Option<&str>)> {
     }
 }
 
-fn sync_dir(dir: &Path) -> io::Result<()> {
-    // Windows cannot open directories; its rename is journalled.
-    if cfg!(windows) {
-        return Ok(());
-    }
-    File::open(dir)?.sync_all()
-}
-
-fn writable_new(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).open(path)
-}
-
 /// A temporary file that goes away unless it was given its final name.
 struct Temp {
     path: PathBuf,
@@ -128,7 +117,7 @@ impl Drop for Temp {
     fn drop(&mut self) {
         if !self.keep {
             // What cannot be removed now is found by `list_unfinished` later.
-            let _ = fs::remove_file(&self.path);
+            let _ = disk::remove(&self.path);
         }
     }
 }
@@ -173,7 +162,7 @@ impl Inner {
         if self.known(dir) {
             return Ok(());
         }
-        let made = match fs::create_dir(dir) {
+        let made = match disk::make_dir(dir) {
             Ok(()) => true,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 if !dir.is_dir() {
@@ -186,7 +175,7 @@ impl Inner {
                     return Err(error);
                 };
                 self.ensure_dir(above)?;
-                match fs::create_dir(dir) {
+                match disk::make_dir(dir) {
                     Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                         return Err(error);
                     }
@@ -204,7 +193,7 @@ impl Inner {
             if inside {
                 self.ensure_dir(above)?;
             }
-            sync_dir(above)?;
+            disk::sync_dir(above)?;
         }
         self.remember(dir);
         Ok(())
@@ -217,13 +206,13 @@ impl Inner {
         let fail = |step: &str, error| StoreError::io(op, path, step, error, false);
         self.ensure_dir(&dir)
             .map_err(|error| fail("making the directory", error))?;
-        let file = match writable_new(&temp) {
+        let file = match disk::make_temp(&temp) {
             // Somebody removed the directory that we remember.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.forget(&dir);
                 self.ensure_dir(&dir)
                     .map_err(|error| fail("making the directory", error))?;
-                writable_new(&temp)
+                disk::make_temp(&temp)
             }
             other => other,
         };
@@ -238,11 +227,9 @@ impl Inner {
     fn write_temp(&self, op: Op, path: &str, tag: &str, pieces: &[Bytes]) -> Result<Temp> {
         let (mut file, temp) = self.temp(op, path, tag)?;
         let fail = |step: &str, error| StoreError::io(op, path, step, error, false);
-        for piece in pieces {
-            file.write_all(piece)
-                .map_err(|error| fail("writing the temporary file", error))?;
-        }
-        file.sync_all()
+        disk::write(&mut file, pieces, &temp.path)
+            .map_err(|error| fail("writing the temporary file", error))?;
+        disk::sync_file(&file, &temp.path)
             .map_err(|error| fail("fsync of the temporary file", error))?;
         Ok(temp)
     }
@@ -251,7 +238,7 @@ impl Inner {
         let op = Op::Create;
         let target = self.full(path);
         let sync = || {
-            sync_dir(&self.dir_of(path)).map_err(|error| {
+            disk::sync_dir(&self.dir_of(path)).map_err(|error| {
                 StoreError::io(op, path, "fsync of the directory", error, true).maybe_applied()
             })
         };
@@ -261,7 +248,7 @@ impl Inner {
             return sync().map(|()| Created::Exists);
         }
         let temp = self.write_temp(op, path, tag, &[bytes])?;
-        match fs::hard_link(&temp.path, &target) {
+        match disk::link(&temp.path, &target) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return sync().map(|()| Created::Exists);
@@ -273,11 +260,11 @@ impl Inner {
     }
 
     fn replace(&self, op: Op, path: &str, mut temp: Temp) -> Result<()> {
-        fs::rename(&temp.path, self.full(path)).map_err(|error| {
+        disk::rename(&temp.path, &self.full(path)).map_err(|error| {
             StoreError::io(op, path, "renaming the temporary file", error, true)
         })?;
         temp.keep = true;
-        sync_dir(&self.dir_of(path)).map_err(|error| {
+        disk::sync_dir(&self.dir_of(path)).map_err(|error| {
             StoreError::io(op, path, "fsync of the directory", error, true).maybe_applied()
         })
     }
@@ -357,7 +344,7 @@ impl Inner {
     }
 
     fn delete(&self, path: &str) -> Result<()> {
-        match fs::remove_file(self.full(path)) {
+        match disk::remove(&self.full(path)) {
             Err(error) if io_kind(&error) != ErrorKind::NotFound => {
                 Err(StoreError::io(Op::Delete, path, "removing", error, true))
             }
@@ -612,10 +599,7 @@ impl UploadFile {
     fn write(&self, offset: u64, pieces: &[Bytes]) -> io::Result<()> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.seek(SeekFrom::Start(offset))?;
-        for piece in pieces {
-            file.write_all(piece)?;
-        }
-        Ok(())
+        disk::write(&mut file, pieces, &self.temp)
     }
 
     fn complete(&self, size: u64) -> Result<u64> {
@@ -623,7 +607,7 @@ impl UploadFile {
         let path = &self.path;
         let fail = |step: &str, error| StoreError::io(op, path, step, error, false);
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.sync_all()
+        disk::sync_file(&file, &self.temp)
             .map_err(|error| fail("fsync of the temporary file", error))?;
         let stored = file
             .metadata()
@@ -637,7 +621,7 @@ impl UploadFile {
             return Err(StoreError::new(ErrorKind::Other, op, path).message("given up before"));
         }
         let target = self.store.full(path);
-        match fs::rename(&self.temp, &target) {
+        match disk::rename(&self.temp, &target) {
             Ok(()) => {}
             // Repeated after a failed fsync of the directory: the name is there already.
             Err(error)
@@ -653,7 +637,7 @@ impl UploadFile {
                 ));
             }
         }
-        sync_dir(&self.store.dir_of(path)).map_err(|error| {
+        disk::sync_dir(&self.store.dir_of(path)).map_err(|error| {
             StoreError::io(op, path, "fsync of the directory", error, true).maybe_applied()
         })?;
         Ok(stored)
@@ -689,10 +673,8 @@ impl PartSink for LocalUpload {
     async fn abort(&self) -> Result<()> {
         let upload = Arc::clone(&self.0);
         upload.dropped.store(true, Ordering::Release);
-        run_blocking(
-            Op::AbortUpload,
-            &self.0.path,
-            move || match fs::remove_file(&upload.temp) {
+        run_blocking(Op::AbortUpload, &self.0.path, move || {
+            match disk::remove(&upload.temp) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::io(
                     Op::AbortUpload,
                     &upload.path,
@@ -701,50 +683,18 @@ impl PartSink for LocalUpload {
                     true,
                 )),
                 _ => Ok(()),
-            },
-        )
+            }
+        })
         .await
     }
 
     fn abandon(self: Arc<Self>) {
         self.0.dropped.store(true, Ordering::Release);
         // One unlink; what cannot be removed now is found by `list_unfinished` later.
-        let _ = fs::remove_file(&self.0.temp);
+        let _ = disk::remove(&self.0.temp);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn temporary_names_are_recognised_and_others_are_not() {
-        for (target, tag) in [
-            ("snapshot-1", ""),
-            ("data.x.parquet", "run-7"),
-            ("é 😀", "t"),
-        ] {
-            let temp = temp_name(target, tag);
-            let expected = (!tag.is_empty()).then_some(tag);
-            assert_eq!(parse_temp(&temp), Some((target, expected)), "{temp}");
-        }
-        for other in [
-            "snapshot-1",
-            ".snapshot-1.7d5cb1f6-3d17-4c6e-8d38-3a6b9f1c2d3e.tmp",
-            ".a.tmp",
-            ".a.0123456789abcdef0123456789ABCDEF.tmp",
-        ] {
-            assert_eq!(parse_temp(other), None, "{other}");
-        }
-    }
-
-    #[test]
-    fn temporary_names_fit_where_the_final_name_fits() {
-        let long = "é".repeat(127);
-        let temp = temp_name(&long, "run-12");
-        assert!(temp.len() <= NAME_MAX);
-        let (target, tag) = parse_temp(&temp).unwrap();
-        assert!(long.starts_with(target));
-        assert_eq!(tag, Some("run-12"));
-    }
-}
+#[path = "local_tests.rs"]
+mod tests;

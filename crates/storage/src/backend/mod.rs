@@ -3,6 +3,7 @@
 //! Owns the private trait behind [`crate::Store`]. Backends neither retry nor count: that
 //! happens once, above them, so that injected faults pass through the very same code.
 
+mod disk;
 pub(crate) mod local;
 pub(crate) mod memory;
 #[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]

@@ -335,11 +335,25 @@ impl<S: ObjectStore + MultipartStore> Backend for Remote<S> {
             .iter()
             .map(|path| to_path(Op::Delete, path))
             .collect::<Result<Vec<_>>>()?;
+        if self.scheme == Scheme::Gcs {
+            return Ok(self.delete_singly(paths).await);
+        }
         let stream = futures::stream::iter(locations.into_iter().map(Ok)).boxed();
         let (answers, wire) = observed(self.store.delete_stream(stream).collect::<Vec<_>>()).await;
-        if answers.len() != paths.len() || wire == Wire::Status(501) {
-            // The batch failed as a whole; singly, each path gets an answer of its own.
+        let answered = matches!(wire, Wire::Status(200..=299)) && answers.len() == paths.len();
+        if wire == Wire::Status(501) {
             return Ok(self.delete_singly(paths).await);
+        }
+        if !answered {
+            let whole = StoreError::new(ErrorKind::Transient, Op::Delete, "")
+                .message(format!(
+                    "{} of {} deletions answered",
+                    answers.len(),
+                    paths.len()
+                ))
+                .maybe_applied();
+            let first = answers.into_iter().find_map(Result::err);
+            return Err(first.map_or(whole, |error| classify(Op::Delete, "", error, wire)));
         }
         Ok(answers
             .into_iter()

@@ -1,0 +1,194 @@
+//! Order of the steps, failure of each step, names of temporary files.
+
+use super::disk::Step::{self, Link, MakeDir, MakeTemp, Remove, Rename, SyncDir, SyncFile, Write};
+use super::disk::tests::recorded;
+use super::*;
+
+#[test]
+fn temporary_names_are_recognised_and_others_are_not() {
+    for (target, tag) in [
+        ("snapshot-1", ""),
+        ("data.x.parquet", "run-7"),
+        ("é 😀", "t"),
+    ] {
+        let temp = temp_name(target, tag);
+        let expected = (!tag.is_empty()).then_some(tag);
+        assert_eq!(parse_temp(&temp), Some((target, expected)), "{temp}");
+    }
+    for other in [
+        "snapshot-1",
+        ".snapshot-1.7d5cb1f6-3d17-4c6e-8d38-3a6b9f1c2d3e.tmp",
+        ".a.tmp",
+        ".a.0123456789abcdef0123456789ABCDEF.tmp",
+    ] {
+        assert_eq!(parse_temp(other), None, "{other}");
+    }
+}
+
+#[test]
+fn temporary_names_fit_where_the_final_name_fits() {
+    let long = "é".repeat(127);
+    let temp = temp_name(&long, "run-12");
+    assert!(temp.len() <= NAME_MAX);
+    let (target, tag) = parse_temp(&temp).unwrap();
+    assert!(long.starts_with(target));
+    assert_eq!(tag, Some("run-12"));
+}
+
+fn fresh() -> (tempfile::TempDir, Inner) {
+    let dir = tempfile::tempdir().unwrap();
+    let inner = Inner {
+        root: dir.path().to_owned(),
+        durable: Mutex::default(),
+    };
+    (dir, inner)
+}
+
+fn steps(taken: &[(Step, String)]) -> Vec<(Step, &str)> {
+    taken
+        .iter()
+        .map(|(step, name)| (*step, name.as_str()))
+        .collect()
+}
+
+fn files(dir: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+const EIO: i32 = 5;
+const EACCES: i32 = 13;
+const ENOSPC: i32 = 28;
+
+#[test]
+fn a_created_object_is_durable_before_its_name_and_its_name_before_the_answer() {
+    let (_dir, inner) = fresh();
+    inner.ensure_dir(&inner.root).unwrap();
+    let (made, taken) = recorded(None, || inner.create("a/b/f", "x".into(), ""));
+    assert_eq!(made.unwrap(), Created::New);
+    let root = inner.root.file_name().unwrap().to_str().unwrap();
+    assert_eq!(
+        steps(&taken),
+        [
+            (MakeDir, "b"),
+            (MakeDir, "a"),
+            (SyncDir, root),
+            (MakeDir, "b"),
+            (SyncDir, "a"),
+            (MakeTemp, "temp"),
+            (Write, "temp"),
+            (SyncFile, "temp"),
+            (Link, "f"),
+            (Remove, "temp"),
+            (SyncDir, "b"),
+        ]
+    );
+    // A name that exists is made durable before it is believed: it may be our own earlier try.
+    let (found, taken) = recorded(None, || inner.create("a/b/f", "y".into(), ""));
+    assert_eq!(found.unwrap(), Created::Exists);
+    assert_eq!(steps(&taken), [(SyncDir, "b")]);
+}
+
+#[test]
+fn a_replaced_object_is_durable_before_its_name_and_its_name_before_the_answer() {
+    let (_dir, inner) = fresh();
+    inner.ensure_dir(&inner.root).unwrap();
+    let root = inner.root.file_name().unwrap().to_str().unwrap();
+    let put = || {
+        let temp = inner.write_temp(Op::Put, "f", "", &["x".into()])?;
+        inner.replace(Op::Put, "f", temp)
+    };
+    let (done, taken) = recorded(None, put);
+    done.unwrap();
+    assert_eq!(
+        steps(&taken),
+        [
+            (MakeTemp, "temp"),
+            (Write, "temp"),
+            (SyncFile, "temp"),
+            (Rename, "f"),
+            (SyncDir, root),
+        ]
+    );
+}
+
+#[test]
+fn a_directory_made_by_somebody_else_is_made_durable_once() {
+    let (dir, inner) = fresh();
+    fs::create_dir(dir.path().join("a")).unwrap();
+    let (_, taken) = recorded(None, || inner.ensure_dir(&dir.path().join("a")));
+    assert!(taken.iter().any(|(step, _)| *step == SyncDir));
+    let (_, taken) = recorded(None, || inner.ensure_dir(&dir.path().join("a")));
+    assert!(taken.is_empty());
+}
+
+/// Whatever step fails, the caller is told the truth: a failure without effect leaves no object
+/// and no temporary file; where the object may be there, the outcome is unknown.
+#[test]
+fn every_failing_step_of_a_creation_is_judged_rightly() {
+    let clean = [MakeTemp, Write, SyncFile];
+    for code in [EIO, EACCES, ENOSPC] {
+        for at in 0.. {
+            let (dir, inner) = fresh();
+            inner.ensure_dir(&inner.root).unwrap();
+            let (made, taken) =
+                recorded(Some((at, code)), || inner.create("a/f", "x".into(), "run"));
+            let Some((step, _)) = taken.get(at) else {
+                made.unwrap();
+                break;
+            };
+            let there = dir.path().join("a/f").exists();
+            match made {
+                Ok(Created::New) => assert_eq!(*step, Remove, "only a temporary file may stay"),
+                Ok(Created::Exists) => panic!("{step:?}"),
+                Err(error) => {
+                    if there {
+                        assert!(error.effect_unknown(), "{step:?}: {error}");
+                    }
+                    if clean.contains(step) {
+                        assert!(!error.effect_unknown(), "{step:?}: {error}");
+                    }
+                    if *step == Link && code == EIO {
+                        assert!(error.effect_unknown(), "{step:?}: {error}");
+                    }
+                    let temps = files(&dir.path().join("a"));
+                    assert!(
+                        temps.iter().all(|name| name == "f"),
+                        "{step:?} leaves {temps:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_system_without_hard_links_is_refused_for_writing() {
+    const EPERM: i32 = 1;
+    const EOPNOTSUPP: i32 = 95;
+    for code in [EPERM, EOPNOTSUPP] {
+        let (dir, inner) = fresh();
+        inner.ensure_dir(&inner.root).unwrap();
+        // temp, write, fsync, then the link
+        let (made, taken) = recorded(Some((3, code)), || inner.create("f", "x".into(), ""));
+        assert_eq!(taken.get(3).map(|(step, _)| *step), Some(Link));
+        let error = made.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(!error.effect_unknown() && error.to_string().contains("no hard links"));
+        assert!(files(dir.path()).is_empty());
+    }
+}
+
+#[test]
+fn a_removed_directory_is_made_again() {
+    let (dir, inner) = fresh();
+    inner.create("a/b/f", "x".into(), "").unwrap();
+    fs::remove_dir_all(dir.path().join("a")).unwrap();
+    assert_eq!(inner.create("a/b/f", "y".into(), "").unwrap(), Created::New);
+    assert_eq!(inner.read("a/b/f").unwrap(), "y");
+}
