@@ -217,7 +217,7 @@ impl FileEncoder {
         }
         self.end_row_group()?;
         self.writer.finish()?;
-        let last_bytes = Bytes::from(self.writer.into_inner()?);
+        let last_bytes = Bytes::from(std::mem::take(self.writer.inner_mut()));
         let (value_stats, value_stats_cols) = self.stats.finish(self.plan.inner())?;
         Ok(EncodedFile {
             size: self.taken + last_bytes.len() as u64,
