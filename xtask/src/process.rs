@@ -26,7 +26,11 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
         .current_dir(root())
         .status()
         .map_err(|e| format!("cannot start `{shown}`: {e}"))?;
-    if status.success() { Ok(()) } else { Err(format!("`{shown}` ended with {status}")) }
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("`{shown}` ended with {status}"))
+    }
 }
 
 /// Runs a command and returns what it printed.

@@ -14,7 +14,11 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A place in a file; line and column count from 1.
-    File { file: Arc<str>, line: usize, column: usize },
+    File {
+        file: Arc<str>,
+        line: usize,
+        column: usize,
+    },
     /// `--set`, or a flag, as the user typed it.
     Flag(Arc<str>),
     /// Nobody said anything.
@@ -42,7 +46,11 @@ pub(crate) struct Node {
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     /// Text; `env` names the variables that went into it, `plain` = it was not quoted.
-    Scalar { text: String, env: Vec<String>, plain: bool },
+    Scalar {
+        text: String,
+        env: Vec<String>,
+        plain: bool,
+    },
     /// Values in order.
     List(Vec<Node>),
     /// Keys in order.
@@ -85,14 +93,21 @@ pub(crate) fn parse(file: &str, text: &str, env: Environment<'_>) -> Result<Node
             | Event::DocumentEnd => {}
             other => {
                 if root.is_some() {
-                    return Err(ConfigError::at(&builder.origin(span), "a second document; one file holds one job"));
+                    return Err(ConfigError::at(
+                        &builder.origin(span),
+                        "a second document; one file holds one job",
+                    ));
                 }
                 root = Some(builder.node(other, span, 0)?);
             }
         }
     }
     let empty = Node {
-        origin: Origin::File { file, line: 1, column: 1 },
+        origin: Origin::File {
+            file,
+            line: 1,
+            column: 1,
+        },
         content: Content::Map(Vec::new()),
     };
     Ok(root.map_or(empty, Node::null_as_empty_map))
@@ -118,7 +133,10 @@ impl<'i> Builder<'i, '_> {
                     line: mark.line(),
                     column: mark.col() + 1,
                 };
-                Err(ConfigError::at(&origin, format!("not valid YAML: {}", e.info())))
+                Err(ConfigError::at(
+                    &origin,
+                    format!("not valid YAML: {}", e.info()),
+                ))
             }
         }
     }
@@ -134,19 +152,26 @@ impl<'i> Builder<'i, '_> {
     fn count(&mut self, origin: &Origin, n: usize) -> Result<(), ConfigError> {
         self.nodes = self.nodes.saturating_add(n);
         if self.nodes > MAX_NODES {
-            return Err(ConfigError::at(origin, format!("more than {MAX_NODES} values")));
+            return Err(ConfigError::at(
+                origin,
+                format!("more than {MAX_NODES} values"),
+            ));
         }
         Ok(())
     }
 
     fn inner(&mut self, origin: &Origin) -> Result<(Event<'i>, Span), ConfigError> {
-        self.next()?.ok_or_else(|| ConfigError::at(origin, "the file ends inside this value"))
+        self.next()?
+            .ok_or_else(|| ConfigError::at(origin, "the file ends inside this value"))
     }
 
     fn node(&mut self, event: Event<'i>, span: Span, depth: usize) -> Result<Node, ConfigError> {
         let origin = self.origin(span);
         if depth > MAX_DEPTH {
-            return Err(ConfigError::at(&origin, format!("nested deeper than {MAX_DEPTH} levels")));
+            return Err(ConfigError::at(
+                &origin,
+                format!("nested deeper than {MAX_DEPTH} levels"),
+            ));
         }
         let before = self.nodes;
         self.count(&origin, 1)?;
@@ -154,7 +179,13 @@ impl<'i> Builder<'i, '_> {
             Event::Scalar(text, style, anchor, _) => {
                 let (text, env) = substitute(&text, self.env, &origin)?;
                 let plain = style == ScalarStyle::Plain;
-                (Node { origin, content: Content::Scalar { text, env, plain } }, anchor)
+                (
+                    Node {
+                        origin,
+                        content: Content::Scalar { text, env, plain },
+                    },
+                    anchor,
+                )
             }
             Event::SequenceStart(anchor, _) => {
                 let mut items = Vec::new();
@@ -164,7 +195,13 @@ impl<'i> Builder<'i, '_> {
                         (event, span) => items.push(self.node(event, span, depth + 1)?),
                     }
                 }
-                (Node { origin, content: Content::List(items) }, anchor)
+                (
+                    Node {
+                        origin,
+                        content: Content::List(items),
+                    },
+                    anchor,
+                )
             }
             Event::MappingStart(anchor, _) => {
                 let mut entries: Vec<Entry> = Vec::new();
@@ -177,26 +214,38 @@ impl<'i> Builder<'i, '_> {
                         _ => return Err(ConfigError::at(&key_origin, "a key must be plain text")),
                     };
                     if let Some(first) = entries.iter().find(|e| e.key == key) {
-                        let what = format!("key `{key}` stands twice; first at {}", first.key_origin);
+                        let what =
+                            format!("key `{key}` stands twice; first at {}", first.key_origin);
                         return Err(ConfigError::at(&key_origin, what));
                     }
                     let (event, span) = self.inner(&key_origin)?;
                     let value = self.node(event, span, depth + 1)?;
-                    entries.push(Entry { key, key_origin, value });
+                    entries.push(Entry {
+                        key,
+                        key_origin,
+                        value,
+                    });
                 }
-                (Node { origin, content: Content::Map(entries) }, anchor)
+                (
+                    Node {
+                        origin,
+                        content: Content::Map(entries),
+                    },
+                    anchor,
+                )
             }
             Event::Alias(id) => {
                 let known = self.anchors.get(&id).cloned();
-                let (node, size) =
-                    known.ok_or_else(|| ConfigError::at(&origin, "an alias of nothing, or of itself"))?;
+                let (node, size) = known
+                    .ok_or_else(|| ConfigError::at(&origin, "an alias of nothing, or of itself"))?;
                 self.count(&origin, size)?;
                 (node, 0)
             }
             _ => return Err(ConfigError::at(&origin, "a value is missing here")),
         };
         if anchor > 0 {
-            self.anchors.insert(anchor, (node.clone(), self.nodes - before));
+            self.anchors
+                .insert(anchor, (node.clone(), self.nodes - before));
         }
         Ok(node)
     }
@@ -221,11 +270,17 @@ fn substitute(
             continue;
         }
         out.push_str(before);
-        let (name, tail) = after
-            .split_once('}')
-            .ok_or_else(|| ConfigError::at(origin, "`${` without `}`; write `$${` for the characters themselves"))?;
+        let (name, tail) = after.split_once('}').ok_or_else(|| {
+            ConfigError::at(
+                origin,
+                "`${` without `}`; write `$${` for the characters themselves",
+            )
+        })?;
         let value = env(name).ok_or_else(|| {
-            ConfigError::at(origin, format!("the environment variable `{name}` is not set"))
+            ConfigError::at(
+                origin,
+                format!("the environment variable `{name}` is not set"),
+            )
         })?;
         out.push_str(&value);
         used.push(name.to_owned());
@@ -239,9 +294,12 @@ impl Node {
     /// An empty value (`key:` and nothing behind) where a map is meant.
     fn null_as_empty_map(self) -> Self {
         match &self.content {
-            Content::Scalar { text, plain: true, .. } if matches!(text.as_str(), "" | "~" | "null") => {
-                Self { origin: self.origin, content: Content::Map(Vec::new()) }
-            }
+            Content::Scalar {
+                text, plain: true, ..
+            } if matches!(text.as_str(), "" | "~" | "null") => Self {
+                origin: self.origin,
+                content: Content::Map(Vec::new()),
+            },
             _ => self,
         }
     }
@@ -274,7 +332,10 @@ impl Node {
         let origin = value.origin.clone();
         let kind = self.kind();
         let Content::Map(entries) = &mut self.content else {
-            return Err(ConfigError::at(&origin, format!("`{first}` cannot be set inside {kind} ({})", self.origin)));
+            return Err(ConfigError::at(
+                &origin,
+                format!("`{first}` cannot be set inside {kind} ({})", self.origin),
+            ));
         };
         if let Some(entry) = entries.iter_mut().find(|e| e.key == *first) {
             if rest.is_empty() {
@@ -282,9 +343,16 @@ impl Node {
             }
             return entry.value.set(rest, value);
         }
-        let mut inner = Node { origin: origin.clone(), content: Content::Map(Vec::new()) };
+        let mut inner = Node {
+            origin: origin.clone(),
+            content: Content::Map(Vec::new()),
+        };
         inner.set(rest, value)?;
-        entries.push(Entry { key: (*first).to_owned(), key_origin: origin, value: inner });
+        entries.push(Entry {
+            key: (*first).to_owned(),
+            key_origin: origin,
+            value: inner,
+        });
         Ok(())
     }
 }
@@ -293,11 +361,18 @@ impl Node {
 const OPEN: [&[&str]; 3] = [&["sink", "options"], &["sink", "store"], &["source", "csv"]];
 
 /// Applies one `--set path=value`. The value is YAML, so that lists and maps can be given.
-pub(crate) fn apply_set(root: &mut Node, argument: &str, env: Environment<'_>) -> Result<(), ConfigError> {
+pub(crate) fn apply_set(
+    root: &mut Node,
+    argument: &str,
+    env: Environment<'_>,
+) -> Result<(), ConfigError> {
     let flag = Origin::Flag(format!("--set {argument}").into());
-    let (path, text) = argument
-        .split_once('=')
-        .ok_or_else(|| ConfigError::at(&flag, "expected --set path=value, for instance --set sink.options.bucket=4"))?;
+    let (path, text) = argument.split_once('=').ok_or_else(|| {
+        ConfigError::at(
+            &flag,
+            "expected --set path=value, for instance --set sink.options.bucket=4",
+        )
+    })?;
     let mut parts: Vec<&str> = path.split('.').collect();
     for open in OPEN {
         if parts.len() > open.len() + 1 && parts.starts_with(open) {
@@ -307,7 +382,10 @@ pub(crate) fn apply_set(root: &mut Node, argument: &str, env: Environment<'_>) -
         }
     }
     if parts.iter().any(|p| p.is_empty()) {
-        return Err(ConfigError::at(&flag, format!("`{path}` has an empty part")));
+        return Err(ConfigError::at(
+            &flag,
+            format!("`{path}` has an empty part"),
+        ));
     }
     let mut value = match parse_flow(text) {
         Some(node) => node?,
@@ -328,7 +406,14 @@ fn parse_flow(text: &str) -> Option<Result<Node, ConfigError>> {
 
 fn scalar(text: &str, env: Environment<'_>, origin: &Origin) -> Result<Node, ConfigError> {
     let (text, env) = substitute(text, env, origin)?;
-    Ok(Node { origin: origin.clone(), content: Content::Scalar { text, env, plain: false } })
+    Ok(Node {
+        origin: origin.clone(),
+        content: Content::Scalar {
+            text,
+            env,
+            plain: false,
+        },
+    })
 }
 
 fn adopt(node: &mut Node, origin: &Origin) {
@@ -354,17 +439,31 @@ mod tests {
     fn text_at<'n>(node: &'n Node, path: &[&str]) -> &'n str {
         let mut node = node;
         for key in path {
-            let Content::Map(entries) = &node.content else { panic!("no map at {key}") };
+            let Content::Map(entries) = &node.content else {
+                panic!("no map at {key}")
+            };
             node = &entries.iter().find(|e| e.key == *key).unwrap().value;
         }
-        let Content::Scalar { text, .. } = &node.content else { panic!("no scalar") };
+        let Content::Scalar { text, .. } = &node.content else {
+            panic!("no scalar")
+        };
         text
     }
 
     #[test]
     fn both_styles_give_the_same_tree() {
-        let block = parse("a", "source:\n  csv:\n    null: \"\"\n    header: true\n", &no_env).unwrap();
-        let flow = parse("b", "source: { csv: { null: \"\", header: true } }", &no_env).unwrap();
+        let block = parse(
+            "a",
+            "source:\n  csv:\n    null: \"\"\n    header: true\n",
+            &no_env,
+        )
+        .unwrap();
+        let flow = parse(
+            "b",
+            "source: { csv: { null: \"\", header: true } }",
+            &no_env,
+        )
+        .unwrap();
         for tree in [&block, &flow] {
             assert_eq!(text_at(tree, &["source", "csv", "null"]), "");
             assert_eq!(text_at(tree, &["source", "csv", "header"]), "true");
@@ -374,11 +473,23 @@ mod tests {
     #[test]
     fn errors_name_file_line_and_column() {
         let twice = parse("job.yaml", "a: 1\nb: 2\na: 3\n", &no_env).unwrap_err();
-        assert!(twice.to_string().starts_with("job.yaml:3:1: key `a` stands twice; first at job.yaml:1:1"), "{twice}");
-        let broken = parse("job.yaml", "a: [1, 2\nb: 3", &no_env).unwrap_err().to_string();
+        assert!(
+            twice
+                .to_string()
+                .starts_with("job.yaml:3:1: key `a` stands twice; first at job.yaml:1:1"),
+            "{twice}"
+        );
+        let broken = parse("job.yaml", "a: [1, 2\nb: 3", &no_env)
+            .unwrap_err()
+            .to_string();
         assert!(broken.starts_with("job.yaml:2:"), "{broken}");
-        let unset = parse("job.yaml", "a: ${NOT_THERE}", &no_env).unwrap_err().to_string();
-        assert_eq!(unset, "job.yaml:1:4: the environment variable `NOT_THERE` is not set");
+        let unset = parse("job.yaml", "a: ${NOT_THERE}", &no_env)
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            unset,
+            "job.yaml:1:4: the environment variable `NOT_THERE` is not set"
+        );
     }
 
     #[test]
@@ -392,11 +503,20 @@ mod tests {
     #[test]
     fn set_reaches_option_keys_with_dots_and_makes_what_is_missing() {
         let mut tree = parse("j", "sink: { options: { bucket: -1 } }", &no_env).unwrap();
-        for set in ["sink.options.bucket=4", "sink.options.manifest.merge-min-count=5", "restart.strategy=none", "sink.partition-by=[dt, hh]", "source.csv.delimiter=;"] {
+        for set in [
+            "sink.options.bucket=4",
+            "sink.options.manifest.merge-min-count=5",
+            "restart.strategy=none",
+            "sink.partition-by=[dt, hh]",
+            "source.csv.delimiter=;",
+        ] {
             apply_set(&mut tree, set, &no_env).unwrap();
         }
         assert_eq!(text_at(&tree, &["sink", "options", "bucket"]), "4");
-        assert_eq!(text_at(&tree, &["sink", "options", "manifest.merge-min-count"]), "5");
+        assert_eq!(
+            text_at(&tree, &["sink", "options", "manifest.merge-min-count"]),
+            "5"
+        );
         assert_eq!(text_at(&tree, &["restart", "strategy"]), "none");
         assert_eq!(text_at(&tree, &["source", "csv", "delimiter"]), ";");
         assert!(apply_set(&mut tree, "nothing", &no_env).is_err());
@@ -407,9 +527,17 @@ mod tests {
         let mut laughs = String::from("a: &a [x,x,x,x,x,x,x,x,x,x]\n");
         for (i, c) in ('b'..='h').enumerate() {
             let before = (b'a' + i as u8) as char;
-            laughs.push_str(&format!("{c}: &{c} [{}]\n", vec![format!("*{before}"); 10].join(",")));
+            laughs.push_str(&format!(
+                "{c}: &{c} [{}]\n",
+                vec![format!("*{before}"); 10].join(",")
+            ));
         }
-        assert!(parse("j", &laughs, &no_env).unwrap_err().to_string().contains("more than"));
+        assert!(
+            parse("j", &laughs, &no_env)
+                .unwrap_err()
+                .to_string()
+                .contains("more than")
+        );
         assert!(parse("j", &"[".repeat(5000), &no_env).is_err());
         assert!(parse("j", "a: &a [*a]", &no_env).is_err());
     }

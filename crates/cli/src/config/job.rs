@@ -109,7 +109,11 @@ pub(crate) enum RestartConfig {
 }
 
 /// Reads a job file, applies `--set` in order and completes it.
-pub(crate) fn load(file: &Path, sets: &[String], env: Environment<'_>) -> Result<JobConfig, ConfigError> {
+pub(crate) fn load(
+    file: &Path,
+    sets: &[String],
+    env: Environment<'_>,
+) -> Result<JobConfig, ConfigError> {
     let shown = file.display().to_string();
     let text = std::fs::read_to_string(file)
         .map_err(|e| ConfigError::new(format!("cannot read job file `{shown}`: {e}")))?;
@@ -141,7 +145,13 @@ fn read(tree: &Node, folder: &Path) -> Result<JobConfig, ConfigError> {
     let checkpoint = read_checkpoint(&root.section("checkpoint")?, folder)?;
     let restart = read_restart(&root.section("restart")?)?;
     let parallelism = root.with_default("parallelism", "1", |t| {
-        whole(1)(t).and_then(|n| if n <= 1024 { Ok(n as usize) } else { Err(format!("{n} is too many; at most 1024")) })
+        whole(1)(t).and_then(|n| {
+            if n <= 1024 {
+                Ok(n as usize)
+            } else {
+                Err(format!("{n} is too many; at most 1024"))
+            }
+        })
     })?;
     let memory = root.with_default("memory", "256 mb", size)?;
     let spill = root.parsed("spill-directory", None, |t| Ok(folder.join(t)))?;
@@ -159,25 +169,39 @@ fn read(tree: &Node, folder: &Path) -> Result<JobConfig, ConfigError> {
     })
 }
 
-fn read_source(section: &Section<'_>, folder: &Path, sink: &SinkConfig) -> Result<SourceConfig, ConfigError> {
+fn read_source(
+    section: &Section<'_>,
+    folder: &Path,
+    sink: &SinkConfig,
+) -> Result<SourceConfig, ConfigError> {
     let (kind, origin) = section.required("type", "files")?;
     match kind {
         "files" => read_files(section, folder, sink).map(SourceConfig::Files),
         "generator" => read_generator(section).map(SourceConfig::Generator),
         other => {
-            let hint = nearest(other, ["files", "generator"]).map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
-            Err(ConfigError::at(origin, format!("`source.type` is `{other}`; known are files and generator{hint}")))
+            let hint = nearest(other, ["files", "generator"])
+                .map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+            Err(ConfigError::at(
+                origin,
+                format!("`source.type` is `{other}`; known are files and generator{hint}"),
+            ))
         }
     }
 }
 
-fn read_files(section: &Section<'_>, folder: &Path, sink: &SinkConfig) -> Result<FilesConfig, ConfigError> {
+fn read_files(
+    section: &Section<'_>,
+    folder: &Path,
+    sink: &SinkConfig,
+) -> Result<FilesConfig, ConfigError> {
     let path = resolve(folder, section.required("path", "in/*.csv")?.0);
     let format = section.parsed("format", None, |t| match t {
         "csv" => Ok(FileFormat::Csv),
         "json" => Ok(FileFormat::Json),
         "parquet" => Ok(FileFormat::Parquet),
-        other => Err(format!("`{other}` is no format; known are csv, json and parquet")),
+        other => Err(format!(
+            "`{other}` is no format; known are csv, json and parquet"
+        )),
     })?;
     let csv = section.section("csv")?;
     let one_byte = |t: &str| match t.as_bytes() {
@@ -200,7 +224,14 @@ fn read_files(section: &Section<'_>, folder: &Path, sink: &SinkConfig) -> Result
         store.clone_from(&sink.store);
     }
     section.finish()?;
-    Ok(FilesConfig { path, format, csv: csv_config, watch, poll, store })
+    Ok(FilesConfig {
+        path,
+        format,
+        csv: csv_config,
+        watch,
+        poll,
+        store,
+    })
 }
 
 fn read_generator(section: &Section<'_>) -> Result<GeneratorConfig, ConfigError> {
@@ -210,47 +241,84 @@ fn read_generator(section: &Section<'_>) -> Result<GeneratorConfig, ConfigError>
     let mut columns = Vec::new();
     if let Some(node) = section.node("columns")? {
         let Content::Map(entries) = &node.content else {
-            return Err(ConfigError::at(&node.origin, "`source.columns` must be a map of column to rule"));
+            return Err(ConfigError::at(
+                &node.origin,
+                "`source.columns` must be a map of column to rule",
+            ));
         };
         for entry in entries {
-            columns.push((entry.key.clone(), read_rule(&entry.key, &entry.value)?, entry.key_origin.clone()));
+            columns.push((
+                entry.key.clone(),
+                read_rule(&entry.key, &entry.value)?,
+                entry.key_origin.clone(),
+            ));
         }
     }
     if columns.is_empty() {
-        return Err(ConfigError::at(&section.origin(), "`source.columns` is missing; for instance `columns: { id: { sequence: { start: 1 } } }`"));
+        return Err(ConfigError::at(
+            &section.origin(),
+            "`source.columns` is missing; for instance `columns: { id: { sequence: { start: 1 } } }`",
+        ));
     }
     section.finish()?;
-    Ok(GeneratorConfig { rows, rate, seed, columns })
+    Ok(GeneratorConfig {
+        rows,
+        rate,
+        seed,
+        columns,
+    })
 }
 
 fn read_rule(column: &str, node: &Node) -> Result<Rule, ConfigError> {
     const KNOWN: &str = "sequence, template, choice, random, constant";
-    let wrong = |origin: &Origin, why: String| ConfigError::at(origin, format!("`source.columns.{column}`: {why}"));
+    let wrong = |origin: &Origin, why: String| {
+        ConfigError::at(origin, format!("`source.columns.{column}`: {why}"))
+    };
     let Content::Map(entries) = &node.content else {
-        return Err(wrong(&node.origin, format!("a rule is a map with one of {KNOWN}")));
+        return Err(wrong(
+            &node.origin,
+            format!("a rule is a map with one of {KNOWN}"),
+        ));
     };
     let [rule] = entries.as_slice() else {
-        return Err(wrong(&node.origin, format!("exactly one rule is wanted, one of {KNOWN}")));
+        return Err(wrong(
+            &node.origin,
+            format!("exactly one rule is wanted, one of {KNOWN}"),
+        ));
     };
-    let number = |key: &str, entries: &[document::Entry], default: i64| -> Result<i64, ConfigError> {
-        match entries.iter().find(|e| e.key == key) {
-            None => Ok(default),
-            Some(e) => match &e.value.content {
-                Content::Scalar { text, .. } => text.parse().map_err(|_| wrong(&e.value.origin, format!("`{text}` is no whole number"))),
-                _ => Err(wrong(&e.value.origin, "must be a number".into())),
-            },
-        }
-    };
-    let only = |entries: &[document::Entry], known: &[&str]| match entries.iter().find(|e| !known.contains(&e.key.as_str())) {
-        Some(e) => Err(wrong(&e.key_origin, format!("unknown key `{}`; known here: {}", e.key, known.join(", ")))),
+    let number =
+        |key: &str, entries: &[document::Entry], default: i64| -> Result<i64, ConfigError> {
+            match entries.iter().find(|e| e.key == key) {
+                None => Ok(default),
+                Some(e) => match &e.value.content {
+                    Content::Scalar { text, .. } => text.parse().map_err(|_| {
+                        wrong(&e.value.origin, format!("`{text}` is no whole number"))
+                    }),
+                    _ => Err(wrong(&e.value.origin, "must be a number".into())),
+                },
+            }
+        };
+    let only = |entries: &[document::Entry], known: &[&str]| match entries
+        .iter()
+        .find(|e| !known.contains(&e.key.as_str()))
+    {
+        Some(e) => Err(wrong(
+            &e.key_origin,
+            format!("unknown key `{}`; known here: {}", e.key, known.join(", ")),
+        )),
         None => Ok(()),
     };
     match (rule.key.as_str(), &rule.value.content) {
         ("sequence", Content::Map(entries)) => {
             only(entries, &["start", "step"])?;
-            Ok(Rule::Sequence { start: number("start", entries, 1)?, step: number("step", entries, 1)? })
+            Ok(Rule::Sequence {
+                start: number("start", entries, 1)?,
+                step: number("step", entries, 1)?,
+            })
         }
-        ("sequence", Content::Scalar { .. }) if rule.value.is_null() => Ok(Rule::Sequence { start: 1, step: 1 }),
+        ("sequence", Content::Scalar { .. }) if rule.value.is_null() => {
+            Ok(Rule::Sequence { start: 1, step: 1 })
+        }
         ("template", Content::Scalar { text, .. }) => Ok(Rule::Template(text.clone())),
         ("constant", Content::Scalar { text, .. }) => Ok(Rule::Constant(text.clone())),
         ("choice", Content::List(items)) if !items.is_empty() => items
@@ -263,19 +331,36 @@ fn read_rule(column: &str, node: &Node) -> Result<Rule, ConfigError> {
             .map(Rule::Choice),
         ("random", Content::Map(entries)) => {
             only(entries, &["min", "max"])?;
-            let text = |key: &str| match entries.iter().find(|e| e.key == key).map(|e| &e.value.content) {
+            let text = |key: &str| match entries
+                .iter()
+                .find(|e| e.key == key)
+                .map(|e| &e.value.content)
+            {
                 Some(Content::Scalar { text, .. }) => Ok(text.clone()),
                 _ => Err(wrong(&rule.value.origin, format!("`random` needs `{key}`"))),
             };
-            Ok(Rule::Random { min: text("min")?, max: text("max")? })
+            Ok(Rule::Random {
+                min: text("min")?,
+                max: text("max")?,
+            })
         }
-        (key @ ("sequence" | "template" | "constant" | "choice" | "random"), _) => {
-            Err(wrong(&rule.value.origin, format!("`{key}` cannot be {}", rule.value.kind())))
-        }
+        (key @ ("sequence" | "template" | "constant" | "choice" | "random"), _) => Err(wrong(
+            &rule.value.origin,
+            format!("`{key}` cannot be {}", rule.value.kind()),
+        )),
         (other, _) => {
-            let hint = nearest(other, ["sequence", "template", "choice", "random", "constant"])
-                .map_or_else(|| format!("known are {KNOWN}"), |n| format!("did you mean `{n}`?"));
-            Err(wrong(&rule.key_origin, format!("`{other}` is no rule; {hint}")))
+            let hint = nearest(
+                other,
+                ["sequence", "template", "choice", "random", "constant"],
+            )
+            .map_or_else(
+                || format!("known are {KNOWN}"),
+                |n| format!("did you mean `{n}`?"),
+            );
+            Err(wrong(
+                &rule.key_origin,
+                format!("`{other}` is no rule; {hint}"),
+            ))
         }
     }
 }
@@ -292,10 +377,17 @@ fn read_sink(section: &Section<'_>, folder: &Path) -> Result<SinkConfig, ConfigE
         if !columns.is_empty() && !columns.iter().any(|(c, ..)| c == key) {
             let hint = nearest(key, columns.iter().map(|(c, ..)| c.as_str()))
                 .map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
-            return Err(ConfigError::at(&section.origin(), format!("`{key}` is a key but no column of `sink.columns`{hint}")));
+            return Err(ConfigError::at(
+                &section.origin(),
+                format!("`{key}` is a key but no column of `sink.columns`{hint}"),
+            ));
         }
     }
-    let options = section.open_map("options")?.into_iter().map(|(k, v, _)| (k, v)).collect();
+    let options = section
+        .open_map("options")?
+        .into_iter()
+        .map(|(k, v, _)| (k, v))
+        .collect();
     section.finish()?;
     Ok(SinkConfig {
         warehouse,
@@ -321,7 +413,9 @@ fn read_checkpoint(section: &Section<'_>, folder: &Path) -> Result<CheckpointCon
         retain: section.with_default("retain", "3", whole(1))? as usize,
         timeout: section.with_default("timeout", "10 min", positive)?,
         min_pause: section.with_default("min-pause", "0 ms", duration)?,
-        tolerable_failures: section.with_default("tolerable-failures", "0", whole(0))?.min(u64::from(u32::MAX)) as u32,
+        tolerable_failures: section
+            .with_default("tolerable-failures", "0", whole(0))?
+            .min(u64::from(u32::MAX)) as u32,
         pending_commits: section.with_default("max-pending-commits", "8", whole(1))? as usize,
     };
     section.finish()?;
@@ -333,7 +427,9 @@ fn read_restart(section: &Section<'_>) -> Result<RestartConfig, ConfigError> {
     let config = match strategy.as_str() {
         "none" => RestartConfig::None,
         "fixed-delay" => RestartConfig::FixedDelay {
-            attempts: section.with_default("attempts", "10", whole(1))?.min(u64::from(u32::MAX)) as u32,
+            attempts: section
+                .with_default("attempts", "10", whole(1))?
+                .min(u64::from(u32::MAX)) as u32,
             delay: section.with_default("delay", "1 s", duration)?,
         },
         "exponential" => RestartConfig::Exponential {
@@ -342,10 +438,14 @@ fn read_restart(section: &Section<'_>) -> Result<RestartConfig, ConfigError> {
         },
         other => {
             let known = ["none", "fixed-delay", "exponential"];
-            let hint = nearest(other, known).map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+            let hint = nearest(other, known)
+                .map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
             return Err(ConfigError::at(
                 &section.origin(),
-                format!("`restart.strategy` is `{other}`; known are {}{hint}", known.join(", ")),
+                format!(
+                    "`restart.strategy` is `{other}`; known are {}{hint}",
+                    known.join(", ")
+                ),
             ));
         }
     };
@@ -360,8 +460,12 @@ fn texts(map: Vec<(String, String, Origin)>) -> BTreeMap<String, String> {
 /// `db.table`; the last dot divides, so that databases may not hold one but tables neither.
 pub(crate) fn split_table(name: &str) -> Result<(&str, &str), String> {
     match name.split_once('.') {
-        Some((db, table)) if !db.is_empty() && !table.is_empty() && !table.contains('.') => Ok((db, table)),
-        _ => Err(format!("`{name}` is no table name; write database.table, for instance shop.orders")),
+        Some((db, table)) if !db.is_empty() && !table.is_empty() && !table.contains('.') => {
+            Ok((db, table))
+        }
+        _ => Err(format!(
+            "`{name}` is no table name; write database.table, for instance shop.orders"
+        )),
     }
 }
 
@@ -376,7 +480,9 @@ pub(crate) fn resolve(folder: &Path, text: &str) -> String {
 /// `256 mb`, `1 GiB`: powers of 1024; a bare number is bytes.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let text = text.trim();
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let split = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let wrong = || format!("`{text}` is no size; write for instance `256 mb`");
     let number: u64 = number.parse().map_err(|_| wrong())?;
@@ -388,7 +494,9 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         "t" | "tb" | "tib" | "tebibytes" => 40,
         _ => return Err(wrong()),
     };
-    number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| format!("`{text}` is too large"))
 }
 
 #[cfg(test)]
@@ -435,28 +543,59 @@ parallelism: 1
     fn the_documented_job_file_works_as_written() {
         let job = load_text(ISSUE, &[]).unwrap();
         assert_eq!(job.name, "orders");
-        let SourceConfig::Files(files) = &job.source else { panic!() };
+        let SourceConfig::Files(files) = &job.source else {
+            panic!()
+        };
         assert_eq!(files.path, "/jobs/in/*.csv");
         assert_eq!(files.format, Some(FileFormat::Csv));
         assert_eq!(files.csv.null, "");
         assert_eq!(job.sink.store["s3.endpoint"], "http://127.0.0.1:9000");
-        assert_eq!((job.sink.database.as_str(), job.sink.table.as_str()), ("shop", "orders"));
-        let columns: Vec<(&str, &str)> = job.sink.columns.iter().map(|(n, t, _)| (n.as_str(), t.as_str())).collect();
-        assert_eq!(columns, [("id", "BIGINT NOT NULL"), ("name", "STRING"), ("amount", "DECIMAL(10,2)"), ("dt", "STRING")]);
+        assert_eq!(
+            (job.sink.database.as_str(), job.sink.table.as_str()),
+            ("shop", "orders")
+        );
+        let columns: Vec<(&str, &str)> = job
+            .sink
+            .columns
+            .iter()
+            .map(|(n, t, _)| (n.as_str(), t.as_str()))
+            .collect();
+        assert_eq!(
+            columns,
+            [
+                ("id", "BIGINT NOT NULL"),
+                ("name", "STRING"),
+                ("amount", "DECIMAL(10,2)"),
+                ("dt", "STRING")
+            ]
+        );
         assert_eq!(job.sink.options, [("bucket".to_owned(), "-1".to_owned())]);
         assert_eq!(job.checkpoint.interval, Some(Duration::from_secs(10)));
         assert_eq!(job.checkpoint.directory, "/jobs/checkpoints");
-        assert_eq!(job.restart, RestartConfig::Exponential { initial: Duration::from_millis(200), max: Duration::from_secs(60) });
+        assert_eq!(
+            job.restart,
+            RestartConfig::Exponential {
+                initial: Duration::from_millis(200),
+                max: Duration::from_secs(60)
+            }
+        );
     }
 
     #[test]
     fn every_value_tells_where_it_comes_from() {
         let job = load_text(ISSUE, &["checkpoint.interval=2 s"]).unwrap();
         let of = |path: &str| job.effective.iter().find(|e| e.path == path).unwrap();
-        assert_eq!(of("checkpoint.interval").origin, "--set checkpoint.interval=2 s");
+        assert_eq!(
+            of("checkpoint.interval").origin,
+            "--set checkpoint.interval=2 s"
+        );
         assert_eq!(of("checkpoint.timeout").origin, "default");
         assert_eq!(of("name").origin, "orders.yaml:2:7");
-        assert!(of("sink.store.s3.endpoint").origin.ends_with("(${S3_ENDPOINT})"));
+        assert!(
+            of("sink.store.s3.endpoint")
+                .origin
+                .ends_with("(${S3_ENDPOINT})")
+        );
     }
 
     #[test]
@@ -467,10 +606,15 @@ source: { type: generator, rows: 200, rate: 20, columns: { id: { sequence: { sta
 sink: { warehouse: w, table: d.t, columns: { id: BIGINT, name: STRING, dt: STRING } }
 "#;
         let job = load_text(text, &["source.rows=7"]).unwrap();
-        let SourceConfig::Generator(g) = &job.source else { panic!() };
+        let SourceConfig::Generator(g) = &job.source else {
+            panic!()
+        };
         assert_eq!((g.rows, g.rate), (Some(7), Some(20)));
         assert_eq!(g.columns[1].1, Rule::Template("name-{id}".into()));
-        assert_eq!(g.columns[2].1, Rule::Choice(vec!["2024-01-01".into(), "2024-01-02".into()]));
+        assert_eq!(
+            g.columns[2].1,
+            Rule::Choice(vec!["2024-01-01".into(), "2024-01-02".into()])
+        );
     }
 
     #[test]
@@ -480,7 +624,10 @@ sink: { warehouse: w, table: d.t, columns: { id: BIGINT, name: STRING, dt: STRIN
             ("source.type=filez", "did you mean `files`?"),
             ("sink.table=orders", "write database.table"),
             ("sink.partition-by=[day]", "no column of `sink.columns`"),
-            ("restart.strategy=fixed_delay", "did you mean `fixed-delay`?"),
+            (
+                "restart.strategy=fixed_delay",
+                "did you mean `fixed-delay`?",
+            ),
             ("parallelism=0", "at least 1"),
             ("source.csv.delimiter=ab", "one ASCII character"),
         ];

@@ -25,11 +25,17 @@ impl ConfigError {
             Origin::Default => String::new(),
             other => format!("{other}: "),
         };
-        Self { place, what: what.into() }
+        Self {
+            place,
+            what: what.into(),
+        }
     }
 
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { place: String::new(), what: what.into() }
+        Self {
+            place: String::new(),
+            what: what.into(),
+        }
     }
 }
 

@@ -24,7 +24,14 @@ pub(crate) struct Section<'n> {
 }
 
 /// Words that mark a key whose value is never printed.
-const SECRET: [&str; 6] = ["secret", "password", "token", "credential", "access-key", "private"];
+const SECRET: [&str; 6] = [
+    "secret",
+    "password",
+    "token",
+    "credential",
+    "access-key",
+    "private",
+];
 
 impl<'n> Section<'n> {
     pub(crate) fn root(node: &'n Node) -> Result<Self, ConfigError> {
@@ -52,7 +59,11 @@ impl<'n> Section<'n> {
     }
 
     pub(crate) fn full(&self, key: &str) -> String {
-        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+        if self.path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{}.{key}", self.path)
+        }
     }
 
     fn entries(&self) -> Result<&'n [Entry], ConfigError> {
@@ -89,8 +100,16 @@ impl<'n> Section<'n> {
         let path = self.full(key);
         let lower = path.to_ascii_lowercase();
         let secret = SECRET.iter().any(|w| lower.contains(w));
-        let value = if secret { "******".to_owned() } else { value.to_owned() };
-        self.effective.borrow_mut().push(Effective { path, value, origin });
+        let value = if secret {
+            "******".to_owned()
+        } else {
+            value.to_owned()
+        };
+        self.effective.borrow_mut().push(Effective {
+            path,
+            value,
+            origin,
+        });
     }
 
     fn record_node(&self, key: &str, node: &Node) {
@@ -104,19 +123,35 @@ impl<'n> Section<'n> {
     }
 
     /// Text as written.
-    pub(crate) fn text(&self, key: &'static str) -> Result<Option<(&'n str, &'n Origin)>, ConfigError> {
-        let Some(node) = self.node(key)? else { return Ok(None) };
+    pub(crate) fn text(
+        &self,
+        key: &'static str,
+    ) -> Result<Option<(&'n str, &'n Origin)>, ConfigError> {
+        let Some(node) = self.node(key)? else {
+            return Ok(None);
+        };
         let Content::Scalar { text, .. } = &node.content else {
-            let what = format!("`{}` must be a single value, not {}", self.full(key), node.kind());
+            let what = format!(
+                "`{}` must be a single value, not {}",
+                self.full(key),
+                node.kind()
+            );
             return Err(ConfigError::at(&node.origin, what));
         };
         self.record_node(key, node);
         Ok(Some((text, &node.origin)))
     }
 
-    pub(crate) fn required(&self, key: &'static str, example: &str) -> Result<(&'n str, &'n Origin), ConfigError> {
+    pub(crate) fn required(
+        &self,
+        key: &'static str,
+        example: &str,
+    ) -> Result<(&'n str, &'n Origin), ConfigError> {
         self.text(key)?.ok_or_else(|| {
-            let what = format!("`{}` is missing; for instance `{key}: {example}`", self.full(key));
+            let what = format!(
+                "`{}` is missing; for instance `{key}: {example}`",
+                self.full(key)
+            );
             ConfigError::at(&self.origin(), what)
         })
     }
@@ -136,7 +171,9 @@ impl<'n> Section<'n> {
             None => match default {
                 Some(text) => {
                     self.record(key, text, Origin::Default.to_string());
-                    parse(text).map(Some).map_err(|why| wrong(&Origin::Default, why))
+                    parse(text)
+                        .map(Some)
+                        .map_err(|why| wrong(&Origin::Default, why))
                 }
                 None => Ok(None),
             },
@@ -156,28 +193,43 @@ impl<'n> Section<'n> {
 
     /// A list of texts; a single text counts as a list of one.
     pub(crate) fn list(&self, key: &'static str) -> Result<Vec<String>, ConfigError> {
-        let Some(node) = self.node(key)? else { return Ok(Vec::new()) };
+        let Some(node) = self.node(key)? else {
+            return Ok(Vec::new());
+        };
         let items = match &node.content {
             Content::List(items) => items.as_slice(),
             Content::Scalar { .. } => std::slice::from_ref(node),
             Content::Map(_) => {
-                return Err(ConfigError::at(&node.origin, format!("`{}` must be a list", self.full(key))));
+                return Err(ConfigError::at(
+                    &node.origin,
+                    format!("`{}` must be a list", self.full(key)),
+                ));
             }
         };
         let texts: Vec<String> = items
             .iter()
             .map(|item| match &item.content {
                 Content::Scalar { text, .. } => Ok(text.clone()),
-                _ => Err(ConfigError::at(&item.origin, format!("`{}` must hold single values", self.full(key)))),
+                _ => Err(ConfigError::at(
+                    &item.origin,
+                    format!("`{}` must hold single values", self.full(key)),
+                )),
             })
             .collect::<Result<_, _>>()?;
-        self.record(key, &format!("[{}]", texts.join(", ")), node.origin.to_string());
+        self.record(
+            key,
+            &format!("[{}]", texts.join(", ")),
+            node.origin.to_string(),
+        );
         Ok(texts)
     }
 
     /// All keys of an open map with their texts: table options, store options, columns. A nested map
     /// is flattened with dots, so that both `{a.b: 1}` and `{a: {b: 1}}` work.
-    pub(crate) fn open_map(&self, key: &'static str) -> Result<Vec<(String, String, Origin)>, ConfigError> {
+    pub(crate) fn open_map(
+        &self,
+        key: &'static str,
+    ) -> Result<Vec<(String, String, Origin)>, ConfigError> {
         let section = self.section(key)?;
         let mut out = Vec::new();
         section.flatten("", section.entries()?, &mut out)?;
@@ -191,12 +243,17 @@ impl<'n> Section<'n> {
         out: &mut Vec<(String, String, Origin)>,
     ) -> Result<(), ConfigError> {
         for entry in entries {
-            let key = if prefix.is_empty() { entry.key.clone() } else { format!("{prefix}.{}", entry.key) };
+            let key = if prefix.is_empty() {
+                entry.key.clone()
+            } else {
+                format!("{prefix}.{}", entry.key)
+            };
             match &entry.value.content {
                 Content::Scalar { text, .. } => {
                     self.record_node(&key, &entry.value);
                     if let Some((_, _, first)) = out.iter().find(|(k, ..)| *k == key) {
-                        let what = format!("`{}` is given twice; first at {first}", self.full(&key));
+                        let what =
+                            format!("`{}` is given twice; first at {first}", self.full(&key));
                         return Err(ConfigError::at(&entry.key_origin, what));
                     }
                     out.push((key, text.clone(), entry.value.origin.clone()));
@@ -236,7 +293,9 @@ impl<'n> Section<'n> {
 /// `10 s`, `200 ms`, `1 min`, `2 h`, `1 d`: as Paimon writes durations; a bare number is milliseconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let split = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let wrong = || format!("`{text}` is no duration; write for instance `10 s`, `200 ms`, `5 min`");
     let number: u64 = number.parse().map_err(|_| wrong())?;
@@ -250,7 +309,10 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "d" | "day" | "days" => 86_400_000_000_000,
         _ => return Err(wrong()),
     };
-    number.checked_mul(nanos).map(Duration::from_nanos).ok_or_else(|| format!("`{text}` is too long"))
+    number
+        .checked_mul(nanos)
+        .map(Duration::from_nanos)
+        .ok_or_else(|| format!("`{text}` is too long"))
 }
 
 /// `true` or `false`, nothing else.
@@ -266,7 +328,9 @@ pub(crate) fn boolean(text: &str) -> Result<bool, String> {
 pub(crate) fn whole(least: u64) -> impl Fn(&str) -> Result<u64, String> {
     move |text| match text.trim().replace('_', "").parse::<u64>() {
         Ok(n) if n >= least => Ok(n),
-        _ => Err(format!("`{text}` must be a whole number of at least {least}")),
+        _ => Err(format!(
+            "`{text}` must be a whole number of at least {least}"
+        )),
     }
 }
 
@@ -277,12 +341,16 @@ mod tests {
 
     #[test]
     fn unknown_keys_name_the_nearest_known_one() {
-        let tree = document::parse("j.yaml", "checkpoint:\n  intervall: 10 s\n", &|_| None).unwrap();
+        let tree =
+            document::parse("j.yaml", "checkpoint:\n  intervall: 10 s\n", &|_| None).unwrap();
         let root = Section::root(&tree).unwrap();
         let checkpoint = root.section("checkpoint").unwrap();
         checkpoint.parsed("interval", None, duration).unwrap();
         let error = checkpoint.finish().unwrap_err().to_string();
-        assert_eq!(error, "j.yaml:2:3: unknown key `checkpoint.intervall`; did you mean `interval`?");
+        assert_eq!(
+            error,
+            "j.yaml:2:3: unknown key `checkpoint.intervall`; did you mean `interval`?"
+        );
         root.finish().unwrap();
     }
 

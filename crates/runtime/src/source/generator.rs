@@ -14,8 +14,8 @@ use tokio::time::Instant;
 
 use super::convert::Column;
 use super::{
-    BadRecord, Boundedness, Discovery, Position, Read, Source, SourceBatch, SourceError, SourceState,
-    Split, SplitEnumerator, SplitId, SplitReader,
+    BadRecord, Boundedness, Discovery, Position, Read, Source, SourceBatch, SourceError,
+    SourceState, Split, SplitEnumerator, SplitId, SplitReader,
 };
 
 /// How the values of one column are made.
@@ -107,7 +107,11 @@ impl GeneratorSource {
                 )));
             }
         }
-        let rules: HashMap<&str, &Rule> = config.columns.iter().map(|(n, r)| (n.as_str(), r)).collect();
+        let rules: HashMap<&str, &Rule> = config
+            .columns
+            .iter()
+            .map(|(n, r)| (n.as_str(), r))
+            .collect();
         let makers = schema
             .fields()
             .iter()
@@ -132,7 +136,11 @@ impl GeneratorSource {
     }
 
     fn maker_of_rows(&self) -> Rows {
-        Rows { schema: self.schema.clone(), makers: self.makers.clone(), seed: self.seed }
+        Rows {
+            schema: self.schema.clone(),
+            makers: self.makers.clone(),
+            seed: self.seed,
+        }
     }
 }
 
@@ -142,18 +150,25 @@ fn maker(
     schema: &SchemaRef,
     rules: &HashMap<&str, &Rule>,
 ) -> Result<Maker, SourceError> {
-    let wrong = |why: String| SourceError::Config(format!("generator column `{}`: {why}", field.name()));
+    let wrong =
+        |why: String| SourceError::Config(format!("generator column `{}`: {why}", field.name()));
     Ok(match rule {
-        Rule::Sequence { start, step } => Maker::Sequence { start: *start, step: *step },
-        Rule::Choice(values) if values.is_empty() => return Err(wrong("a choice of nothing".into())),
+        Rule::Sequence { start, step } => Maker::Sequence {
+            start: *start,
+            step: *step,
+        },
+        Rule::Choice(values) if values.is_empty() => {
+            return Err(wrong("a choice of nothing".into()));
+        }
         Rule::Choice(values) => Maker::Choice(values.clone()),
         Rule::Constant(value) => Maker::Constant(value.clone()),
         Rule::Template(text) => {
             let mut parts = Vec::new();
             let mut rest = text.as_str();
             while let Some((before, after)) = rest.split_once('{') {
-                let (name, tail) =
-                    after.split_once('}').ok_or_else(|| wrong(format!("`{text}` has `{{` without `}}`")))?;
+                let (name, tail) = after
+                    .split_once('}')
+                    .ok_or_else(|| wrong(format!("`{text}` has `{{` without `}}`")))?;
                 if !before.is_empty() {
                     parts.push(Part::Text(before.to_owned()));
                 }
@@ -176,8 +191,10 @@ fn maker(
             let bounds = || wrong(format!("`{min}` to `{max}` is no range of numbers"));
             match field.data_type() {
                 DataType::Float32 | DataType::Float64 => {
-                    let (min, max): (f64, f64) =
-                        (min.parse().map_err(|_| bounds())?, max.parse().map_err(|_| bounds())?);
+                    let (min, max): (f64, f64) = (
+                        min.parse().map_err(|_| bounds())?,
+                        max.parse().map_err(|_| bounds())?,
+                    );
                     if !(min <= max && (max - min).is_finite()) {
                         return Err(bounds());
                     }
@@ -185,12 +202,17 @@ fn maker(
                 }
                 other => {
                     let scale = match other {
-                        DataType::Decimal128(_, scale) => u32::try_from(*scale).map_err(|_| bounds())?,
+                        DataType::Decimal128(_, scale) => {
+                            u32::try_from(*scale).map_err(|_| bounds())?
+                        }
                         _ => 0,
                     };
                     let whole = |text: &str| scaled(text, scale).ok_or_else(bounds);
                     let (min, max) = (whole(min)?, whole(max)?);
-                    let span = max.checked_sub(min).and_then(|s| u128::try_from(s).ok()).ok_or_else(bounds)?;
+                    let span = max
+                        .checked_sub(min)
+                        .and_then(|s| u128::try_from(s).ok())
+                        .ok_or_else(bounds)?;
                     Maker::Whole { min, span, scale }
                 }
             }
@@ -212,7 +234,11 @@ fn unscaled(value: i128, scale: u32) -> String {
     if scale == 0 {
         return value.to_string();
     }
-    let digits = format!("{:0>width$}", value.unsigned_abs(), width = scale as usize + 1);
+    let digits = format!(
+        "{:0>width$}",
+        value.unsigned_abs(),
+        width = scale as usize + 1
+    );
     let (whole, fraction) = digits.split_at(digits.len() - scale as usize);
     format!("{}{whole}.{fraction}", if value < 0 { "-" } else { "" })
 }
@@ -239,7 +265,8 @@ impl Rows {
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.makers.len());
         let mut text = String::new();
         for (index, field) in self.schema.fields().iter().enumerate() {
-            let mut column = Column::new(field.clone()).map_err(|e| SourceError::Config(e.to_string()))?;
+            let mut column =
+                Column::new(field.clone()).map_err(|e| SourceError::Config(e.to_string()))?;
             for row in from..from.saturating_add(count) {
                 text.clear();
                 let added = match self.write(index, row, &mut text) {
@@ -255,7 +282,11 @@ impl Rows {
                     ..BadRecord::default()
                 })?;
             }
-            arrays.push(column.finish().map_err(|e| SourceError::Config(e.to_string()))?);
+            arrays.push(
+                column
+                    .finish()
+                    .map_err(|e| SourceError::Config(e.to_string()))?,
+            );
         }
         let options = RecordBatchOptions::new().with_row_count(Some(count as usize));
         RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)
@@ -311,16 +342,28 @@ const SPLIT: &str = "generator";
 const POSITION_VERSION: u16 = 1;
 
 fn position(row: u64) -> Position {
-    Position { version: POSITION_VERSION, bytes: row.to_be_bytes().to_vec() }
+    Position {
+        version: POSITION_VERSION,
+        bytes: row.to_be_bytes().to_vec(),
+    }
 }
 
 fn row_of(position: &Position) -> Result<u64, SourceError> {
-    let wrong = |what: String| SourceError::Position { split: SPLIT.into(), what };
+    let wrong = |what: String| SourceError::Position {
+        split: SPLIT.into(),
+        what,
+    };
     if position.version != POSITION_VERSION {
-        return Err(wrong(format!("version {} is not known here", position.version)));
+        return Err(wrong(format!(
+            "version {} is not known here",
+            position.version
+        )));
     }
     let bytes: [u8; 8] = position.bytes.as_slice().try_into().map_err(|_| {
-        wrong(format!("a row number has 8 bytes, found {}", position.bytes.len()))
+        wrong(format!(
+            "a row number has 8 bytes, found {}",
+            position.bytes.len()
+        ))
     })?;
     Ok(u64::from_be_bytes(bytes))
 }
@@ -333,7 +376,12 @@ struct Enumerator {
 impl SplitEnumerator for Enumerator {
     fn discover<'a>(&'a mut self) -> BoxFuture<'a, Result<Discovery, SourceError>> {
         let splits = self.next.take().into_iter().collect();
-        Box::pin(async move { Ok(Discovery { splits, complete: true }) })
+        Box::pin(async move {
+            Ok(Discovery {
+                splits,
+                complete: true,
+            })
+        })
     }
 
     fn finished(&mut self, _split: &Split) {}
@@ -386,7 +434,11 @@ impl Source for GeneratorSource {
     }
 
     fn boundedness(&self) -> Boundedness {
-        if self.rows.is_some() { Boundedness::Bounded } else { Boundedness::Unbounded }
+        if self.rows.is_some() {
+            Boundedness::Bounded
+        } else {
+            Boundedness::Unbounded
+        }
     }
 
     fn enumerator<'a>(
@@ -402,7 +454,10 @@ impl Source for GeneratorSource {
                 // A finished generator goes on when it is asked for more rows than last time.
                 let grown = self.rows.is_none_or(|rows| rows > from);
                 let fresh = from == 0 && !state.finished.contains_key(&id);
-                (fresh || grown).then(|| Split { id, position: position(from) })
+                (fresh || grown).then(|| Split {
+                    id,
+                    position: position(from),
+                })
             };
             Ok(Box::new(Enumerator { next }) as Box<dyn SplitEnumerator>)
         })
@@ -447,7 +502,13 @@ mod tests {
             columns: vec![
                 ("id".into(), Rule::Sequence { start: 1, step: 1 }),
                 ("name".into(), Rule::Template("name-{id}".into())),
-                ("amount".into(), Rule::Random { min: "-1.50".into(), max: "100".into() }),
+                (
+                    "amount".into(),
+                    Rule::Random {
+                        min: "-1.50".into(),
+                        max: "100".into(),
+                    },
+                ),
                 ("dt".into(), Rule::Choice(vec!["a".into(), "b".into()])),
             ],
         }
@@ -459,10 +520,18 @@ mod tests {
         let rows = source.maker_of_rows();
         let whole = rows.make(0, 100).unwrap();
         let parts = [rows.make(0, 33).unwrap(), rows.make(33, 67).unwrap()];
-        assert_eq!(arrow::compute::concat_batches(&schema(), &parts).unwrap(), whole);
+        assert_eq!(
+            arrow::compute::concat_batches(&schema(), &parts).unwrap(),
+            whole
+        );
         assert_eq!(whole.column(0).as_primitive::<Int64Type>().value(99), 100);
         assert_eq!(whole.column(1).as_string::<i32>().value(9), "name-10");
-        let choices: std::collections::BTreeSet<&str> = whole.column(3).as_string::<i32>().iter().flatten().collect();
+        let choices: std::collections::BTreeSet<&str> = whole
+            .column(3)
+            .as_string::<i32>()
+            .iter()
+            .flatten()
+            .collect();
         assert_eq!(choices.len(), 2);
     }
 
@@ -471,7 +540,15 @@ mod tests {
         let mut paced = config(Some(40));
         paced.rate = Some(20);
         let source = GeneratorSource::new(schema(), paced).unwrap();
-        let split = source.enumerator(&SourceState::default()).await.unwrap().discover().await.unwrap().splits.remove(0);
+        let split = source
+            .enumerator(&SourceState::default())
+            .await
+            .unwrap()
+            .discover()
+            .await
+            .unwrap()
+            .splits
+            .remove(0);
         let mut reader = source.reader(&split).await.unwrap();
         let start = Instant::now();
         let mut rows = 0;
@@ -491,14 +568,23 @@ mod tests {
         let cases: [(&str, Rule, &str); 4] = [
             ("nope", Rule::Constant("1".into()), "no such column"),
             ("name", Rule::Template("{nope}".into()), "names no column"),
-            ("amount", Rule::Random { min: "x".into(), max: "1".into() }, "no range"),
+            (
+                "amount",
+                Rule::Random {
+                    min: "x".into(),
+                    max: "1".into(),
+                },
+                "no range",
+            ),
             ("id", Rule::Constant("x".into()), "no whole number"),
         ];
         for (column, rule, expected) in cases {
             let mut wrong = config(Some(1));
             wrong.columns.retain(|(n, _)| n != column);
             wrong.columns.push((column.into(), rule));
-            let error = GeneratorSource::new(schema(), wrong).unwrap_err().to_string();
+            let error = GeneratorSource::new(schema(), wrong)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(expected), "{column}: {error}");
         }
     }

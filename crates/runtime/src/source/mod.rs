@@ -30,6 +30,7 @@ use tidegate_sink::BoxFuture;
 pub mod conformance;
 pub mod convert;
 mod error;
+pub mod files;
 pub mod generator;
 mod memory;
 mod state;

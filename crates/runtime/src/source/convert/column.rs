@@ -37,7 +37,11 @@ impl Mismatch {
             Some((cut, _)) => format!("{}…", value.get(..cut).unwrap_or_default()),
             None => value.to_owned(),
         };
-        Self { path: String::new(), value, why: why.into() }
+        Self {
+            path: String::new(),
+            value,
+            why: why.into(),
+        }
     }
 
     pub(super) fn below(mut self, step: &str) -> Self {
@@ -62,15 +66,45 @@ pub(super) enum Values {
     Int64(Int64Builder),
     Float32(Float32Builder),
     Float64(Float64Builder),
-    Decimal { values: Decimal128Builder, precision: u8, scale: i8 },
-    Text { values: StringBuilder, max_chars: usize },
-    Bytes { values: BinaryBuilder, max_bytes: usize },
+    Decimal {
+        values: Decimal128Builder,
+        precision: u8,
+        scale: i8,
+    },
+    Text {
+        values: StringBuilder,
+        max_chars: usize,
+    },
+    Bytes {
+        values: BinaryBuilder,
+        max_bytes: usize,
+    },
     Date(Date32Builder),
-    Time { values: Time32MillisecondBuilder, digits: u8 },
-    Timestamp { values: TimestampValues, digits: u8, instant: bool },
-    List { offsets: Vec<i32>, valid: Vec<bool>, element: Box<Column> },
-    Map { offsets: Vec<i32>, valid: Vec<bool>, key: Box<Column>, value: Box<Column>, entries: FieldRef },
-    Struct { valid: Vec<bool>, columns: Vec<Column> },
+    Time {
+        values: Time32MillisecondBuilder,
+        digits: u8,
+    },
+    Timestamp {
+        values: TimestampValues,
+        digits: u8,
+        instant: bool,
+    },
+    List {
+        offsets: Vec<i32>,
+        valid: Vec<bool>,
+        element: Box<Column>,
+    },
+    Map {
+        offsets: Vec<i32>,
+        valid: Vec<bool>,
+        key: Box<Column>,
+        value: Box<Column>,
+        entries: FieldRef,
+    },
+    Struct {
+        valid: Vec<bool>,
+        columns: Vec<Column>,
+    },
 }
 
 #[derive(Debug)]
@@ -81,7 +115,11 @@ pub(super) enum TimestampValues {
 }
 
 fn limit(field: &Field, key: &str) -> usize {
-    field.metadata().get(key).and_then(|v| v.parse().ok()).unwrap_or(usize::MAX)
+    field
+        .metadata()
+        .get(key)
+        .and_then(|v| v.parse().ok())
+        .unwrap_or(usize::MAX)
 }
 
 impl Column {
@@ -91,7 +129,11 @@ impl Column {
     /// A type that no text can become, named.
     pub fn new(field: FieldRef) -> Result<Self, ArrowError> {
         let precision = |default: u8| {
-            field.metadata().get(PRECISION).and_then(|v| v.parse().ok()).unwrap_or(default)
+            field
+                .metadata()
+                .get(PRECISION)
+                .and_then(|v| v.parse().ok())
+                .unwrap_or(default)
         };
         let values = match field.data_type() {
             DataType::Boolean => Values::Boolean(BooleanBuilder::new()),
@@ -106,29 +148,45 @@ impl Column {
                 precision: *precision,
                 scale: *scale,
             },
-            DataType::Utf8 => {
-                Values::Text { values: StringBuilder::new(), max_chars: limit(&field, MAX_CHARS) }
-            }
-            DataType::Binary => {
-                Values::Bytes { values: BinaryBuilder::new(), max_bytes: limit(&field, MAX_BYTES) }
-            }
+            DataType::Utf8 => Values::Text {
+                values: StringBuilder::new(),
+                max_chars: limit(&field, MAX_CHARS),
+            },
+            DataType::Binary => Values::Bytes {
+                values: BinaryBuilder::new(),
+                max_bytes: limit(&field, MAX_BYTES),
+            },
             DataType::Date32 => Values::Date(Date32Builder::new()),
-            DataType::Time32(TimeUnit::Millisecond) => {
-                Values::Time { values: Time32MillisecondBuilder::new(), digits: precision(3).min(3) }
-            }
+            DataType::Time32(TimeUnit::Millisecond) => Values::Time {
+                values: Time32MillisecondBuilder::new(),
+                digits: precision(3).min(3),
+            },
             DataType::Timestamp(unit, zone) => {
                 let (values, most) = match unit {
-                    TimeUnit::Second | TimeUnit::Millisecond => {
-                        (TimestampValues::Millis(PrimitiveBuilder::new().with_data_type(DataType::Timestamp(TimeUnit::Millisecond, zone.clone()))), 3)
-                    }
-                    TimeUnit::Microsecond => {
-                        (TimestampValues::Micros(PrimitiveBuilder::new().with_data_type(field.data_type().clone())), 6)
-                    }
-                    TimeUnit::Nanosecond => {
-                        (TimestampValues::Nanos(PrimitiveBuilder::new().with_data_type(field.data_type().clone())), 9)
-                    }
+                    TimeUnit::Second | TimeUnit::Millisecond => (
+                        TimestampValues::Millis(PrimitiveBuilder::new().with_data_type(
+                            DataType::Timestamp(TimeUnit::Millisecond, zone.clone()),
+                        )),
+                        3,
+                    ),
+                    TimeUnit::Microsecond => (
+                        TimestampValues::Micros(
+                            PrimitiveBuilder::new().with_data_type(field.data_type().clone()),
+                        ),
+                        6,
+                    ),
+                    TimeUnit::Nanosecond => (
+                        TimestampValues::Nanos(
+                            PrimitiveBuilder::new().with_data_type(field.data_type().clone()),
+                        ),
+                        9,
+                    ),
                 };
-                Values::Timestamp { values, digits: precision(most).min(most), instant: zone.is_some() }
+                Values::Timestamp {
+                    values,
+                    digits: precision(most).min(most),
+                    instant: zone.is_some(),
+                }
             }
             DataType::List(element) => Values::List {
                 offsets: vec![0],
@@ -137,10 +195,16 @@ impl Column {
             },
             DataType::Map(entries, _) => {
                 let DataType::Struct(fields) = entries.data_type() else {
-                    return Err(ArrowError::SchemaError(format!("map `{}` without entries", field.name())));
+                    return Err(ArrowError::SchemaError(format!(
+                        "map `{}` without entries",
+                        field.name()
+                    )));
                 };
                 let [key, value] = fields.as_ref() else {
-                    return Err(ArrowError::SchemaError(format!("map `{}` without key and value", field.name())));
+                    return Err(ArrowError::SchemaError(format!(
+                        "map `{}` without key and value",
+                        field.name()
+                    )));
                 };
                 Values::Map {
                     offsets: vec![0],
@@ -152,7 +216,10 @@ impl Column {
             }
             DataType::Struct(fields) => Values::Struct {
                 valid: Vec::new(),
-                columns: fields.iter().map(|f| Self::new(f.clone())).collect::<Result<_, _>>()?,
+                columns: fields
+                    .iter()
+                    .map(|f| Self::new(f.clone()))
+                    .collect::<Result<_, _>>()?,
             },
             other => {
                 return Err(ArrowError::NotYetImplemented(format!(
@@ -235,30 +302,60 @@ impl Column {
                 TimestampValues::Micros(b) => Arc::new(b.finish()),
                 TimestampValues::Nanos(b) => Arc::new(b.finish()),
             },
-            Values::List { offsets, valid, element } => {
+            Values::List {
+                offsets,
+                valid,
+                element,
+            } => {
                 let offsets = std::mem::replace(offsets, vec![0]);
                 let nulls = NullBuffer::from(std::mem::take(valid));
                 let field = element.field.clone();
                 let values = element.finish()?;
-                Arc::new(ListArray::try_new(field, OffsetBuffer::new(offsets.into()), values, Some(nulls))?)
+                Arc::new(ListArray::try_new(
+                    field,
+                    OffsetBuffer::new(offsets.into()),
+                    values,
+                    Some(nulls),
+                )?)
             }
-            Values::Map { offsets, valid, key, value, entries } => {
+            Values::Map {
+                offsets,
+                valid,
+                key,
+                value,
+                entries,
+            } => {
                 let offsets = std::mem::replace(offsets, vec![0]);
                 let nulls = NullBuffer::from(std::mem::take(valid));
                 let DataType::Struct(fields) = entries.data_type().clone() else {
                     return Err(ArrowError::SchemaError("map without entries".into()));
                 };
-                let pairs = StructArray::try_new(fields, vec![key.finish()?, value.finish()?], None)?;
-                Arc::new(MapArray::try_new(entries.clone(), OffsetBuffer::new(offsets.into()), pairs, Some(nulls), false)?)
+                let pairs =
+                    StructArray::try_new(fields, vec![key.finish()?, value.finish()?], None)?;
+                Arc::new(MapArray::try_new(
+                    entries.clone(),
+                    OffsetBuffer::new(offsets.into()),
+                    pairs,
+                    Some(nulls),
+                    false,
+                )?)
             }
             Values::Struct { valid, columns } => {
                 let nulls = NullBuffer::from(std::mem::take(valid));
                 let length = nulls.len();
-                let arrays = columns.iter_mut().map(Self::finish).collect::<Result<Vec<_>, _>>()?;
+                let arrays = columns
+                    .iter_mut()
+                    .map(Self::finish)
+                    .collect::<Result<Vec<_>, _>>()?;
                 let DataType::Struct(fields) = self.field.data_type().clone() else {
                     return Err(ArrowError::SchemaError("row without fields".into()));
                 };
-                Arc::new(StructArray::try_new_with_length(fields, arrays, Some(nulls), length)?)
+                Arc::new(StructArray::try_new_with_length(
+                    fields,
+                    arrays,
+                    Some(nulls),
+                    length,
+                )?)
             }
         })
     }

@@ -23,18 +23,27 @@ impl Column {
             Values::Int64(b) => b.append_value(integer(text, "BIGINT")?),
             Values::Float32(b) => b.append_value(float(text)?),
             Values::Float64(b) => b.append_value(float(text)?),
-            Values::Decimal { values, precision, scale } => {
+            Values::Decimal {
+                values,
+                precision,
+                scale,
+            } => {
                 values.append_value(decimal(text, *precision, *scale)?);
             }
             Values::Text { values, max_chars } => {
                 // Counting is only needed where the bytes alone do not prove that it fits.
                 if text.len() > *max_chars && text.chars().count() > *max_chars {
-                    return Err(Mismatch::new(text, format!("more than {max_chars} characters")));
+                    return Err(Mismatch::new(
+                        text,
+                        format!("more than {max_chars} characters"),
+                    ));
                 }
                 values.append_value(text);
             }
             Values::Bytes { values, max_bytes } => {
-                let bytes = STANDARD.decode(text).map_err(|e| Mismatch::new(text, format!("no base64: {e}")))?;
+                let bytes = STANDARD
+                    .decode(text)
+                    .map_err(|e| Mismatch::new(text, format!("no base64: {e}")))?;
                 if bytes.len() > *max_bytes {
                     return Err(Mismatch::new(text, format!("more than {max_bytes} bytes")));
                 }
@@ -42,17 +51,27 @@ impl Column {
             }
             Values::Date(b) => b.append_value(time::date(text)?),
             Values::Time { values, digits } => values.append_value(time::time(text, *digits)?),
-            Values::Timestamp { values, digits, instant } => {
+            Values::Timestamp {
+                values,
+                digits,
+                instant,
+            } => {
                 let nanos = time::timestamp(text, *digits, *instant)?;
                 let range = || Mismatch::new(text, "outside the range of the column's type");
                 match values {
                     TimestampValues::Millis(b) => {
-                        b.append_value(i64::try_from(nanos.div_euclid(1_000_000)).map_err(|_| range())?);
+                        b.append_value(
+                            i64::try_from(nanos.div_euclid(1_000_000)).map_err(|_| range())?,
+                        );
                     }
                     TimestampValues::Micros(b) => {
-                        b.append_value(i64::try_from(nanos.div_euclid(1_000)).map_err(|_| range())?);
+                        b.append_value(
+                            i64::try_from(nanos.div_euclid(1_000)).map_err(|_| range())?,
+                        );
                     }
-                    TimestampValues::Nanos(b) => b.append_value(i64::try_from(nanos).map_err(|_| range())?),
+                    TimestampValues::Nanos(b) => {
+                        b.append_value(i64::try_from(nanos).map_err(|_| range())?)
+                    }
                 }
             }
             Values::List { .. } | Values::Map { .. } | Values::Struct { .. } => {
@@ -70,12 +89,16 @@ fn integer<T: std::str::FromStr + TryFrom<i64>>(text: &str, name: &str) -> Resul
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(Mismatch::new(text, "no whole number"));
     }
-    text.parse().map_err(|_| Mismatch::new(text, format!("outside the range of {name}")))
+    text.parse()
+        .map_err(|_| Mismatch::new(text, format!("outside the range of {name}")))
 }
 
 fn float<T: std::str::FromStr>(text: &str) -> Result<T, Mismatch> {
     let body = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let plain = !body.is_empty() && body.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'-' | b'+'));
+    let plain = !body.is_empty()
+        && body
+            .bytes()
+            .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'-' | b'+'));
     if plain || matches!(body, "NaN" | "Infinity") {
         if let Ok(value) = text.parse() {
             return Ok(value);
@@ -90,7 +113,8 @@ pub(super) fn decimal(text: &str, precision: u8, scale: i8) -> Result<i128, Mism
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => {
             let digits = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
-            if digits.is_empty() || digits.len() > 4 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            if digits.is_empty() || digits.len() > 4 || !digits.bytes().all(|b| b.is_ascii_digit())
+            {
                 return Err(wrong());
             }
             (mantissa, exponent.parse::<i64>().map_err(|_| wrong())?)
@@ -102,7 +126,12 @@ pub(super) fn decimal(text: &str, precision: u8, scale: i8) -> Result<i128, Mism
         None => (false, mantissa.strip_prefix('+').unwrap_or(mantissa)),
     };
     let (whole, fraction) = body.split_once('.').unwrap_or((body, ""));
-    if whole.is_empty() && fraction.is_empty() || !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
+    if whole.is_empty() && fraction.is_empty()
+        || !whole
+            .bytes()
+            .chain(fraction.bytes())
+            .all(|b| b.is_ascii_digit())
+    {
         return Err(wrong());
     }
     let too_large = || Mismatch::new(text, format!("does not fit DECIMAL({precision}, {scale})"));
@@ -110,7 +139,11 @@ pub(super) fn decimal(text: &str, precision: u8, scale: i8) -> Result<i128, Mism
     let fraction = fraction.trim_end_matches('0');
     let mut shift = i64::from(scale) + exponent - fraction.len() as i64;
     let mut unscaled: i128 = 0;
-    let mut digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).skip_while(|b| *b == b'0').collect();
+    let mut digits: Vec<u8> = whole
+        .bytes()
+        .chain(fraction.bytes())
+        .skip_while(|b| *b == b'0')
+        .collect();
     while shift < 0 && digits.last() == Some(&b'0') {
         digits.pop();
         shift += 1;
@@ -119,13 +152,19 @@ pub(super) fn decimal(text: &str, precision: u8, scale: i8) -> Result<i128, Mism
         return Ok(0);
     }
     if shift < 0 {
-        return Err(Mismatch::new(text, format!("more than {scale} digits after the point would be lost")));
+        return Err(Mismatch::new(
+            text,
+            format!("more than {scale} digits after the point would be lost"),
+        ));
     }
     if digits.len() as i64 + shift > i64::from(precision) {
         return Err(too_large());
     }
     for digit in digits {
-        unscaled = unscaled.checked_mul(10).and_then(|n| n.checked_add(i128::from(digit - b'0'))).ok_or_else(too_large)?;
+        unscaled = unscaled
+            .checked_mul(10)
+            .and_then(|n| n.checked_add(i128::from(digit - b'0')))
+            .ok_or_else(too_large)?;
     }
     for _ in 0..shift {
         unscaled = unscaled.checked_mul(10).ok_or_else(too_large)?;
@@ -139,10 +178,25 @@ mod tests {
 
     #[test]
     fn integers_are_exact_or_refused() {
-        assert_eq!(integer::<i64>("1627668684594000000", "BIGINT"), Ok(1_627_668_684_594_000_000));
-        assert_eq!(integer::<i64>("-9223372036854775808", "BIGINT"), Ok(i64::MIN));
+        assert_eq!(
+            integer::<i64>("1627668684594000000", "BIGINT"),
+            Ok(1_627_668_684_594_000_000)
+        );
+        assert_eq!(
+            integer::<i64>("-9223372036854775808", "BIGINT"),
+            Ok(i64::MIN)
+        );
         assert_eq!(integer::<i64>("+1", "BIGINT"), Ok(1));
-        for bad in ["9223372036854775808", "1e3", " 1 ", "0x1", "1.0", "", "-", "１"] {
+        for bad in [
+            "9223372036854775808",
+            "1e3",
+            " 1 ",
+            "0x1",
+            "1.0",
+            "",
+            "-",
+            "１",
+        ] {
             assert!(integer::<i64>(bad, "BIGINT").is_err(), "{bad}");
         }
     }
@@ -154,9 +208,14 @@ mod tests {
         assert_eq!(decimal("-0.01", 5, 2), Ok(-1));
         assert_eq!(decimal("1.0500", 5, 2), Ok(105));
         assert_eq!(decimal("100e-2", 5, 2), Ok(100));
-        assert_eq!(decimal("99999999999999999999999999999999999999", 38, 0), Ok(10_i128.pow(38) - 1));
+        assert_eq!(
+            decimal("99999999999999999999999999999999999999", 38, 0),
+            Ok(10_i128.pow(38) - 1)
+        );
         assert_eq!(decimal("0e9999", 5, 2), Ok(0));
-        for bad in ["1.005", "1000", "1e9999", "", ".", "1.2.3", "1,5", "NaN", "1e", "--1", "1e99999"] {
+        for bad in [
+            "1.005", "1000", "1e9999", "", ".", "1.2.3", "1,5", "NaN", "1e", "--1", "1e99999",
+        ] {
             assert!(decimal(bad, 5, 2).is_err(), "{bad}");
         }
     }
