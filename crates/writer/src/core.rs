@@ -1,0 +1,531 @@
+//! The working half of a writer: runs on blocking threads, one job at a time.
+//!
+//! Owns the open files, the spilled runs and the decision which rows go where: into an open
+//! encoder, to local disk, or into a file that is finished at once. Does no asynchronous work; bytes
+//! leave through [`Uploads`].
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+
+use crate::budget::Reservation;
+use crate::error::{Result, WriterError};
+use crate::files::{Files, Finished, OpenFile};
+use crate::generation::{Generation, Part};
+use crate::route::GroupId;
+use crate::spill::{Cursor, Run, RunWriter};
+use crate::uploads::Uploads;
+
+/// Least encoded memory of a row group that is ended to relieve memory; smaller ones make bad files.
+const RELIEF_BYTES: usize = 512 << 10;
+
+/// Rows given to an encoder at once, which is also how exactly files end at their target size.
+const STEP_ROWS: usize = 16_384;
+
+/// Rows that become one batch before they are encoded, where they come in small pieces.
+const MERGE_ROWS: usize = 8192;
+
+/// Numbers of one writer since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriterMetrics {
+    /// Rows taken.
+    pub rows: u64,
+    /// Files handed over.
+    pub files: u64,
+    /// Bytes of these files.
+    pub bytes: u64,
+    /// Runs written to local disk.
+    pub spilled_runs: u64,
+    /// Bytes written to local disk.
+    pub spilled_bytes: u64,
+    /// How often everything was closed before the barrier, because the spill disk was full: each
+    /// costs one more file per partition and bucket.
+    pub early_hand_overs: u64,
+}
+
+/// State of a writer that its jobs work on.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) files: Arc<Files>,
+    pub(crate) uploads: Uploads,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) finished: Vec<Finished>,
+    pub(crate) metrics: WriterMetrics,
+    runs: Vec<Run>,
+    /// Index of the runs.
+    runs_charge: Reservation,
+    spill_directory: PathBuf,
+    spill_limit: u64,
+    open: usize,
+    open_bytes: usize,
+}
+
+/// A partition and bucket.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// `partition/bucket-n`, below the table.
+    pub(crate) directory: String,
+    /// The next row's.
+    pub(crate) next_sequence: i64,
+    open: Option<OpenFile>,
+    spilled_bytes: usize,
+    /// Runs before this one hold no rows of the group any more.
+    first_run: usize,
+}
+
+impl Group {
+    pub(crate) fn new(directory: String, next_sequence: i64) -> Self {
+        Self {
+            directory,
+            next_sequence,
+            open: None,
+            spilled_bytes: 0,
+            first_run: 0,
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+}
+
+/// What became of a generation.
+#[derive(Debug)]
+pub(crate) enum Flushed {
+    /// Its rows are in encoders or on disk.
+    Done,
+    /// The disk has no room; everything must be handed over early.
+    DiskFull(Generation),
+}
+
+/// Handing everything over, step by step.
+#[derive(Debug)]
+pub(crate) struct Drain {
+    generation: Generation,
+    order: Vec<GroupId>,
+    next: usize,
+    cursors: Vec<Cursor>,
+    /// One decoded block per run.
+    _blocks: Reservation,
+}
+
+impl Core {
+    pub(crate) fn new(
+        files: Arc<Files>,
+        uploads: Uploads,
+        spill_directory: PathBuf,
+        spill_limit: u64,
+    ) -> Self {
+        Self {
+            runs_charge: files.share.take(0),
+            files,
+            uploads,
+            groups: Vec::new(),
+            finished: Vec::new(),
+            metrics: WriterMetrics::default(),
+            runs: Vec::new(),
+            spill_directory,
+            spill_limit,
+            open: 0,
+            open_bytes: 0,
+        }
+    }
+
+    /// Memory for open encoders, half of what the writer may hold.
+    fn encoder_limit(&self) -> usize {
+        self.files.share.allowance() / 2
+    }
+
+    /// Encoders that may be open at once.
+    pub(crate) fn most_open(&self) -> usize {
+        (self.encoder_limit() / self.files.encoder_bytes.max(1)).max(1)
+    }
+
+    /// Encoders that are open.
+    pub(crate) fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Memory of open encoders.
+    pub(crate) fn open_bytes(&self) -> usize {
+        self.open_bytes
+    }
+
+    /// True where rows lie on local disk.
+    pub(crate) fn has_spilled(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
+    fn block_bytes(&self) -> usize {
+        (self.files.share.allowance() / 512).clamp(16 << 10, 1 << 20)
+    }
+
+    /// Puts the rows of a generation into encoders where there is room for these, and the rest to
+    /// local disk.
+    pub(crate) fn flush(&mut self, mut generation: Generation) -> Result<Flushed> {
+        generation.sort();
+        let row_bytes = generation.row_bytes();
+        let chosen = self.choose(&generation);
+        let mut spill: Vec<&[Part]> = Vec::new();
+        let mut spill_rows = 0;
+        for (group, parts) in generation.groups() {
+            let rows: usize = parts.iter().map(Part::rows).sum();
+            if self.group(group).is_some_and(Group::is_open) || chosen.binary_search(&group).is_ok() {
+                self.encode(group, &generation, parts)?;
+                continue;
+            }
+            let target = self.files.table.target_bytes;
+            let waiting = self.group(group).map_or(0, |g| g.spilled_bytes);
+            if (waiting + rows * row_bytes) as u64 >= target
+                || (rows as u64 >= self.files.table.target_rows)
+            {
+                self.write_out(group, &generation, parts)?;
+                continue;
+            }
+            spill_rows += rows;
+            spill.push(parts);
+        }
+        if spill.is_empty() {
+            return Ok(Flushed::Done);
+        }
+        let on_disk: u64 = self.runs.iter().map(Run::bytes).sum();
+        let full = on_disk + (spill_rows * row_bytes) as u64 > self.spill_limit;
+        let written = match full {
+            true => None,
+            false => match self.spill(&generation, &spill, row_bytes) {
+                Ok(run) => Some(run),
+                Err(WriterError::Spill { source, .. })
+                    if source.kind() == std::io::ErrorKind::StorageFull =>
+                {
+                    None
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        let Some(run) = written else {
+            // The rows that were encoded already must not be encoded again.
+            let left: Vec<Part> = spill.into_iter().flatten().copied().collect();
+            generation.keep(left);
+            return Ok(Flushed::DiskFull(generation));
+        };
+        for parts in spill {
+            let rows: usize = parts.iter().map(Part::rows).sum();
+            if let Some(group) = parts.first().and_then(|p| self.groups.get_mut(p.group.index())) {
+                group.spilled_bytes += rows * row_bytes;
+            }
+        }
+        self.metrics.spilled_runs += 1;
+        self.metrics.spilled_bytes += run.bytes();
+        self.runs.push(run);
+        drop(generation);
+        self.merge_runs()?;
+        self.runs_charge.resize(self.runs.iter().map(Run::memory).sum());
+        Ok(Flushed::Done)
+    }
+
+    fn group(&self, group: GroupId) -> Option<&Group> {
+        self.groups.get(group.index())
+    }
+
+    /// Which groups get an encoder: all where there is room for all, else the largest ones whose
+    /// rows of this generation alone are worth one.
+    fn choose(&self, generation: &Generation) -> Vec<GroupId> {
+        let row_bytes = generation.row_bytes();
+        let mut wanting: Vec<(usize, GroupId)> = generation
+            .groups()
+            .filter(|(id, _)| self.group(*id).is_some_and(|g| !g.is_open() && g.spilled_bytes == 0))
+            .map(|(id, parts)| (parts.iter().map(Part::rows).sum::<usize>() * row_bytes, id))
+            .collect();
+        let room = self.most_open().saturating_sub(self.open);
+        if wanting.len() > room {
+            wanting.retain(|(bytes, _)| *bytes >= 4 * self.files.encoder_bytes);
+            wanting.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+            wanting.truncate(room);
+        }
+        let mut chosen: Vec<GroupId> = wanting.into_iter().map(|(_, id)| id).collect();
+        chosen.sort();
+        chosen
+    }
+
+    fn encode(&mut self, group: GroupId, generation: &Generation, parts: &[Part]) -> Result<()> {
+        generation.gather(parts, |rows| self.append(group, rows))
+    }
+
+    /// Appends rows to the file of a group, beginning and ending files as needed.
+    fn append(&mut self, group: GroupId, rows: RecordBatch) -> Result<()> {
+        let files = Arc::clone(&self.files);
+        let mut start = 0;
+        while start < rows.num_rows() {
+            let Some(state) = self.groups.get_mut(group.index()) else { return Ok(()) };
+            let mut file = match state.open.take() {
+                Some(file) => {
+                    self.open_bytes = self.open_bytes.saturating_sub(file.memory());
+                    file
+                }
+                None => {
+                    self.open += 1;
+                    files.open(&state.directory, state.next_sequence)?
+                }
+            };
+            let left = files.table.target_rows.saturating_sub(file.rows());
+            let left = usize::try_from(left).unwrap_or(usize::MAX).max(1);
+            let step = (rows.num_rows() - start).min(STEP_ROWS).min(left);
+            file.write(&files, &self.uploads, &rows.slice(start, step))?;
+            state.next_sequence += step as i64;
+            start += step;
+            if file.is_full(&files.table) {
+                self.open -= 1;
+                let (finished, _) = file.finish(&files, &self.uploads, group)?;
+                self.finished.push(finished);
+            } else {
+                self.open_bytes += file.memory();
+                state.open = Some(file);
+            }
+            if self.open_bytes > self.encoder_limit() {
+                self.relieve()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends row groups of the largest encoders until they fit.
+    fn relieve(&mut self) -> Result<()> {
+        while self.open_bytes > self.encoder_limit() {
+            let largest = self
+                .groups
+                .iter_mut()
+                .filter_map(|group| group.open.as_mut())
+                .max_by_key(|file| file.memory())
+                .filter(|file| file.memory() >= RELIEF_BYTES.max(self.files.encoder_bytes + 1));
+            let Some(file) = largest else { return Ok(()) };
+            let before = file.memory();
+            file.relieve(&self.files, &self.uploads)?;
+            self.open_bytes = self.open_bytes.saturating_sub(before - file.memory().min(before));
+            if file.memory() >= before {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the file of a group. Returns its bytes in memory.
+    fn finish(&mut self, group: GroupId) -> Result<usize> {
+        let open = self.groups.get_mut(group.index()).and_then(|g| g.open.take());
+        let Some(file) = open else { return Ok(0) };
+        self.open -= 1;
+        self.open_bytes = self.open_bytes.saturating_sub(file.memory());
+        let (finished, bytes) = file.finish(&self.files, &self.uploads, group)?;
+        self.finished.push(finished);
+        Ok(bytes)
+    }
+
+    /// Encodes all of a group that has become large: what is on disk, then these rows. The file
+    /// stays open where there is room.
+    fn write_out(&mut self, group: GroupId, generation: &Generation, parts: &[Part]) -> Result<()> {
+        let first = self.group(group).map_or(0, |g| g.first_run);
+        let mut cursors: Vec<Cursor> = self.runs.iter().map(|run| Cursor::at(run, group)).collect();
+        self.append_spilled(group, first, &mut cursors)?;
+        self.encode(group, generation, parts)?;
+        let runs = self.runs.len();
+        if let Some(state) = self.groups.get_mut(group.index()) {
+            state.spilled_bytes = 0;
+            state.first_run = runs;
+        }
+        if self.open > self.most_open() {
+            self.finish(group)?;
+        }
+        Ok(())
+    }
+
+    /// Appends what the runs hold of a group to its file.
+    fn append_spilled(&mut self, group: GroupId, first: usize, cursors: &mut [Cursor]) -> Result<()> {
+        let schema = self.files.plan.arrow_schema().clone();
+        let runs = std::mem::take(&mut self.runs);
+        let mut pieces = Pieces::default();
+        let mut result = Ok(());
+        for (run, cursor) in runs.iter().zip(cursors).skip(first) {
+            result = cursor.take(run, group, &schema, |rows| {
+                match pieces.add(rows)? {
+                    Some(rows) => self.append(group, rows),
+                    None => Ok(()),
+                }
+            });
+            if result.is_err() {
+                break;
+            }
+        }
+        self.runs = runs;
+        result?;
+        match pieces.take()? {
+            Some(rows) => self.append(group, rows),
+            None => Ok(()),
+        }
+    }
+
+    fn spill(&self, generation: &Generation, spill: &[&[Part]], row_bytes: usize) -> Result<Run> {
+        let schema = self.files.plan.arrow_schema();
+        let mut run = RunWriter::new(&self.spill_directory, schema, self.block_bytes())?;
+        let mut block: Vec<Part> = Vec::new();
+        let mut rows = 0;
+        for part in spill.iter().flat_map(|parts| parts.iter()) {
+            block.push(*part);
+            rows += part.rows();
+            if rows * row_bytes >= run.block_bytes() {
+                write_block(&mut run, generation, &mut block)?;
+                rows = 0;
+            }
+        }
+        write_block(&mut run, generation, &mut block)?;
+        run.finish()
+    }
+
+    /// Merges all runs into one where their blocks would no longer fit into memory side by side.
+    fn merge_runs(&mut self) -> Result<()> {
+        let fan_in = (self.files.share.allowance() / 8 / self.block_bytes()).clamp(8, 256);
+        if self.runs.len() < fan_in {
+            return Ok(());
+        }
+        let schema = self.files.plan.arrow_schema().clone();
+        let order = run_groups(&self.runs);
+        let mut cursors: Vec<Cursor> = self.runs.iter().map(|_| Cursor::default()).collect();
+        let mut merged = RunWriter::new(&self.spill_directory, &schema, self.block_bytes())?;
+        let mut groups: Vec<(GroupId, usize)> = Vec::new();
+        let (mut chunks, mut bytes) = (Vec::new(), 0);
+        for group in order {
+            let first = self.group(group).map_or(0, |g| g.first_run);
+            for (run, cursor) in self.runs.iter().zip(&mut cursors).skip(first) {
+                cursor.take(run, group, &schema, |piece| {
+                    match groups.last_mut() {
+                        Some((last, rows)) if *last == group => *rows += piece.num_rows(),
+                        _ => groups.push((group, piece.num_rows())),
+                    }
+                    bytes += slice_bytes(&piece);
+                    chunks.push(piece);
+                    if bytes >= merged.block_bytes() {
+                        merged.push(&groups, &chunks)?;
+                        groups.clear();
+                        chunks.clear();
+                        bytes = 0;
+                    }
+                    Ok(())
+                })?;
+            }
+        }
+        merged.push(&groups, &chunks)?;
+        let merged = merged.finish()?;
+        self.metrics.spilled_runs += 1;
+        self.metrics.spilled_bytes += merged.bytes();
+        self.runs = vec![merged];
+        // What was consumed before is not in the merged run.
+        self.groups.iter_mut().for_each(|g| g.first_run = 0);
+        Ok(())
+    }
+
+    /// Begins handing everything over.
+    pub(crate) fn begin_drain(&mut self, mut generation: Generation) -> Drain {
+        generation.sort();
+        // Open files first: they hold memory.
+        let mut order: Vec<GroupId> = (0u32..)
+            .zip(&self.groups)
+            .filter(|(_, g)| g.is_open())
+            .map(|(id, _)| GroupId(id))
+            .collect();
+        let mut rest: Vec<GroupId> = generation.groups().map(|(id, _)| id).collect();
+        rest.extend(run_groups(&self.runs));
+        rest.sort();
+        rest.dedup();
+        rest.retain(|id| self.group(*id).is_some_and(|g| !g.is_open()));
+        order.extend(rest);
+        let blocks = self.runs.len() * self.block_bytes();
+        Drain {
+            generation,
+            order,
+            next: 0,
+            cursors: self.runs.iter().map(|_| Cursor::default()).collect(),
+            _blocks: self.files.share.take(blocks),
+        }
+    }
+
+    /// Finishes files until `bytes` of them wait to be sent or `files` were finished. True when
+    /// nothing is left.
+    pub(crate) fn drain(&mut self, drain: &mut Drain, bytes: usize, files: usize) -> Result<bool> {
+        let (mut done_bytes, mut done_files) = (0, 0);
+        while done_bytes < bytes && done_files < files {
+            let Some(group) = drain.order.get(drain.next).copied() else {
+                self.runs.clear();
+                self.runs_charge.resize(0);
+                for group in &mut self.groups {
+                    group.spilled_bytes = 0;
+                    group.first_run = 0;
+                }
+                return Ok(true);
+            };
+            drain.next += 1;
+            let first = self.group(group).map_or(0, |g| g.first_run);
+            // An open file is newer than everything that was spilled and consumed before it.
+            if !self.group(group).is_some_and(Group::is_open) {
+                self.append_spilled(group, first, &mut drain.cursors)?;
+            }
+            let parts = drain.generation.parts_of(group);
+            self.encode(group, &drain.generation, parts)?;
+            done_bytes += self.finish(group)?;
+            done_files += 1;
+        }
+        Ok(false)
+    }
+}
+
+/// All groups of some runs, in order.
+fn run_groups(runs: &[Run]) -> Vec<GroupId> {
+    let mut groups: Vec<GroupId> = runs.iter().flat_map(Run::groups).collect();
+    groups.sort();
+    groups.dedup();
+    groups
+}
+
+fn write_block(run: &mut RunWriter, generation: &Generation, block: &mut Vec<Part>) -> Result<()> {
+    let mut groups: Vec<(GroupId, usize)> = Vec::new();
+    for part in block.iter() {
+        match groups.last_mut() {
+            Some((group, rows)) if *group == part.group => *rows += part.rows(),
+            _ => groups.push((part.group, part.rows())),
+        }
+    }
+    let mut chunks = Vec::new();
+    generation.gather(block, |chunk| {
+        chunks.push(chunk);
+        Ok(())
+    })?;
+    block.clear();
+    run.push(&groups, &chunks)
+}
+
+/// Bytes of the rows themselves, whatever buffers they share.
+fn slice_bytes(batch: &RecordBatch) -> usize {
+    batch.columns().iter().map(|c| c.to_data().get_slice_memory_size().unwrap_or(0)).sum()
+}
+
+/// Small pieces that become batches worth encoding.
+#[derive(Default)]
+struct Pieces {
+    pieces: Vec<RecordBatch>,
+    rows: usize,
+}
+
+impl Pieces {
+    fn add(&mut self, piece: RecordBatch) -> Result<Option<RecordBatch>> {
+        self.rows += piece.num_rows();
+        self.pieces.push(piece);
+        if self.rows < MERGE_ROWS { Ok(None) } else { self.take() }
+    }
+
+    fn take(&mut self) -> Result<Option<RecordBatch>> {
+        self.rows = 0;
+        let pieces = std::mem::take(&mut self.pieces);
+        let Some(first) = pieces.first() else { return Ok(None) };
+        let merged = concat_batches(first.schema_ref(), &pieces);
+        merged.map(Some).map_err(WriterError::arrow("joining rows read back from the spill"))
+    }
+}

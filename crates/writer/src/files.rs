@@ -1,0 +1,165 @@
+//! Data files in the making.
+//!
+//! Owns names, rolling and the metadata of one file after another. What they hold is decided
+//! elsewhere; how bytes travel is the business of [`crate::uploads`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::record_batch::RecordBatch;
+use tidegate_datafile::{FileEncoder, FilePlan};
+use tidegate_model::layout::DataFileName;
+use tidegate_model::{BinaryRow, DataFileMeta, FileSource, Level, SchemaId, SimpleStats};
+
+use crate::budget::{BudgetShare, Reservation};
+use crate::error::{Result, WriterError};
+use crate::route::GroupId;
+use crate::settings::{Clock, TableSettings};
+use crate::uploads::{Ended, Sending, Uploads};
+
+/// What all files of a writer share.
+#[derive(Debug)]
+pub(crate) struct Files {
+    pub(crate) plan: FilePlan,
+    pub(crate) schema_id: SchemaId,
+    pub(crate) names: DataFileName,
+    pub(crate) next: AtomicU64,
+    pub(crate) table: TableSettings,
+    pub(crate) share: Arc<BudgetShare>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// What an open encoder is counted with at least.
+    pub(crate) encoder_bytes: usize,
+}
+
+/// A file that takes rows.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    encoder: FileEncoder,
+    name: String,
+    path: String,
+    first_sequence: i64,
+    sending: Option<Sending>,
+    charge: Reservation,
+}
+
+/// A file that has all its rows and is on its way to the store.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) group: GroupId,
+    pub(crate) meta: DataFileMeta,
+    pub(crate) ended: Ended,
+}
+
+impl Files {
+    /// Begins a file in `directory`, whose first row has the sequence number.
+    pub(crate) fn open(&self, directory: &str, first_sequence: i64) -> Result<OpenFile> {
+        let name = self.names.nth(self.next.fetch_add(1, Ordering::Relaxed));
+        let encoder = FileEncoder::new(&self.plan).map_err(encoding(&name))?;
+        Ok(OpenFile {
+            encoder,
+            path: format!("{directory}/{name}"),
+            name,
+            first_sequence,
+            sending: None,
+            charge: self.share.take(self.encoder_bytes),
+        })
+    }
+}
+
+fn encoding(file: &str) -> impl FnOnce(tidegate_datafile::Error) -> WriterError {
+    move |source| WriterError::Encode { file: file.to_owned(), source }
+}
+
+impl OpenFile {
+    /// Rows so far.
+    pub(crate) fn rows(&self) -> u64 {
+        self.encoder.row_count()
+    }
+
+    /// Memory that it is counted with.
+    pub(crate) fn memory(&self) -> usize {
+        self.charge.bytes()
+    }
+
+    /// True once the file has its target size or rows.
+    pub(crate) fn is_full(&self, table: &TableSettings) -> bool {
+        self.rows() >= table.target_rows || self.encoder.encoded_len() >= table.target_bytes
+    }
+
+    /// Appends rows.
+    pub(crate) fn write(&mut self, files: &Files, uploads: &Uploads, rows: &RecordBatch) -> Result<()> {
+        self.encoder.write(rows).map_err(encoding(&self.name))?;
+        self.send(files, uploads)
+    }
+
+    /// Ends the open row group and sends it, so that the encoder holds next to nothing.
+    pub(crate) fn relieve(&mut self, files: &Files, uploads: &Uploads) -> Result<()> {
+        self.encoder.end_row_group().map_err(encoding(&self.name))?;
+        self.send(files, uploads)
+    }
+
+    fn send(&mut self, files: &Files, uploads: &Uploads) -> Result<()> {
+        let before = self.encoder.buffered_bytes();
+        let bytes = self.encoder.take_bytes().map_err(encoding(&self.name))?;
+        let after = match &bytes {
+            Some(_) => self.encoder.buffered_bytes(),
+            None => before,
+        };
+        self.charge.resize(before.max(files.encoder_bytes));
+        if let Some(bytes) = bytes {
+            let charge = self.charge.split(before.saturating_sub(after));
+            self.sending(uploads).push(uploads, bytes, charge);
+            self.charge.resize(after.max(files.encoder_bytes));
+        }
+        Ok(())
+    }
+
+    fn sending(&mut self, uploads: &Uploads) -> &mut Sending {
+        self.sending.get_or_insert_with(|| uploads.begin(self.path.clone()))
+    }
+
+    /// Ends the file. Returns it with its encoded size in memory.
+    pub(crate) fn finish(
+        mut self,
+        files: &Files,
+        uploads: &Uploads,
+        group: GroupId,
+    ) -> Result<(Finished, usize)> {
+        self.sending(uploads);
+        let Self { encoder, name, first_sequence, sending, mut charge, path } = self;
+        let mut sending = sending.unwrap_or_else(|| uploads.begin(path));
+        let file = encoder.finish().map_err(encoding(&name))?;
+        let last = file.last_bytes.len();
+        charge.resize(last);
+        sending.push(uploads, file.last_bytes, charge);
+        let rows = i64::try_from(file.row_count).unwrap_or(i64::MAX);
+        let meta = DataFileMeta {
+            file_name: name,
+            file_size: i64::try_from(file.size).unwrap_or(i64::MAX),
+            row_count: rows,
+            min_key: BinaryRow::empty(),
+            max_key: BinaryRow::empty(),
+            key_stats: SimpleStats {
+                min_values: BinaryRow::empty(),
+                max_values: BinaryRow::empty(),
+                null_counts: Some(Vec::new()),
+            },
+            value_stats: file.value_stats,
+            min_sequence_number: first_sequence,
+            max_sequence_number: first_sequence + rows - 1,
+            schema_id: files.schema_id,
+            level: Level(0),
+            extra_files: Vec::new(),
+            creation_time_millis: Some(files.clock.local_millis()),
+            delete_row_count: Some(0),
+            embedded_index: None,
+            file_source: Some(FileSource::Append),
+            value_stats_cols: file.value_stats_cols,
+            external_path: None,
+            first_row_id: None,
+            write_cols: None,
+            write_cols_sequences: None,
+        };
+        Ok((Finished { group, meta, ended: sending.end(uploads) }, last))
+    }
+}

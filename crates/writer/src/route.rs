@@ -1,0 +1,544 @@
+//! Which rows of a batch belong to which partition and bucket, and which writer gets them.
+//!
+//! Owns the vectorised way from a batch to groups of row numbers, and the distribution of rows over
+//! writers. Decides nothing about files and copies no rows except where a batch really is split.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::UInt32Array;
+use arrow::compute::take_record_batch;
+use arrow::record_batch::RecordBatch;
+use tidegate_datafile::normalise;
+use tidegate_model::bucket::{BucketFunction, bucket_of_hash, hash};
+use tidegate_model::{BinaryRow, BucketId, DataField, TableSchema};
+use tidegate_sink::{ErrorKind, Rows, SinkError};
+
+use crate::error::{Result, WriterError};
+use crate::keys::{KeyColumns, KeyRows};
+
+/// A partition and bucket, numbered by the router that met it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(pub u32);
+
+impl GroupId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a [`GroupId`] stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct GroupKey {
+    /// Partition value.
+    pub partition: BinaryRow,
+    /// Bucket; 0 in tables without buckets \[F-7.1].
+    pub bucket: BucketId,
+}
+
+/// How rows are spread inside a partition.
+#[derive(Clone, Debug)]
+enum Buckets {
+    /// `bucket = -1`: one directory, any number of writers.
+    Unaware,
+    Fixed { count: i32, function: BucketFunction, key: KeyColumns },
+}
+
+/// The rows of one group in [`Routed`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoutedGroup {
+    /// The group.
+    pub group: GroupId,
+    /// First position in the row list.
+    pub start: u32,
+    /// Position after the last one.
+    pub end: u32,
+}
+
+/// A batch split by group: each row in exactly one of them, in the order of the batch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Routed {
+    /// In order of first appearance.
+    pub groups: Vec<RoutedGroup>,
+    /// Row numbers, group by group; `None` where all rows belong to one group.
+    pub rows: Option<Vec<u32>>,
+}
+
+impl Routed {
+    /// Groups with their row numbers. The rows of an undivided batch are `None`.
+    pub fn iter(&self) -> impl Iterator<Item = (GroupId, Option<&[u32]>)> {
+        self.groups.iter().map(|g| {
+            let rows = self.rows.as_deref();
+            (g.group, rows.map(|r| r.get(g.start as usize..g.end as usize).unwrap_or_default()))
+        })
+    }
+}
+
+/// Finds partition and bucket of every row, batch by batch, remembering those that it met.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{Int64Array, RecordBatch, StringArray};
+/// use tidegate_model::{DataField, DataType, FieldId, LogicalType, Options, SchemaId, TableSchema};
+/// use tidegate_writer::Router;
+///
+/// # let field = |id, name: &str, logical| DataField {
+/// #     id: FieldId(id), name: name.into(), data_type: DataType { logical, nullable: true },
+/// #     description: None, default_value: None };
+/// # let schema = TableSchema {
+/// #     version: 3, id: SchemaId(0), highest_field_id: FieldId(1), primary_keys: vec![],
+/// #     fields: vec![field(0, "id", LogicalType::BigInt), field(1, "dt", LogicalType::VarChar(10))],
+/// #     partition_keys: vec!["dt".into()], options: Options::new(), comment: None,
+/// #     time_millis: 0, unknown: vec![] };
+/// let mut router = Router::new(&schema)?; // columns id and dt, partitioned by dt
+/// let batch = RecordBatch::try_from_iter([
+///     ("id", Arc::new(Int64Array::from(vec![1, 2, 3])) as _),
+///     ("dt", Arc::new(StringArray::from(vec!["a", "b", "a"])) as _),
+/// ])?;
+/// let routed = router.route(&batch)?;
+/// let rows: Vec<_> = routed.iter().map(|(_, rows)| rows.unwrap().to_vec()).collect();
+/// assert_eq!(rows, [vec![0, 2], vec![1]]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Router {
+    partition: KeyColumns,
+    buckets: Buckets,
+    partitions: HashMap<Arc<[u8]>, u32, Fold>,
+    partition_rows: Vec<BinaryRow>,
+    groups: Vec<GroupKey>,
+    /// Partition number and bucket in one word, for fixed buckets only.
+    group_of: HashMap<u64, u32, Fold>,
+    scratch: Scratch,
+}
+
+#[derive(Debug, Default)]
+struct Scratch {
+    keys: KeyRows,
+    partition_of: Vec<u32>,
+    group_of_row: Vec<u32>,
+    /// Per group: the batch that last touched it, and its place among the groups of that batch.
+    seen: Vec<(u64, u32)>,
+    batch: u64,
+    cursors: Vec<u32>,
+}
+
+impl Router {
+    /// A router for a table without primary key.
+    ///
+    /// # Errors
+    /// [`WriterError::Config`] names the option or column that does not fit.
+    pub fn new(schema: &TableSchema) -> Result<Self> {
+        let partition = KeyColumns::new(schema, &schema.partition_keys, "partition")?;
+        if let Some((t, name)) = partition.types().iter().zip(&schema.partition_keys).find_map(|(t, n)| {
+            t.unfit_as_partition().map(|why| (why, n))
+        }) {
+            return Err(WriterError::Config(format!("partition column {name}: {t}")));
+        }
+        Ok(Self {
+            partition,
+            buckets: Buckets::new(schema)?,
+            partitions: HashMap::default(),
+            partition_rows: Vec::new(),
+            groups: Vec::new(),
+            group_of: HashMap::default(),
+            scratch: Scratch::default(),
+        })
+    }
+
+    /// Bucket count of the table; -1 without buckets.
+    pub fn total_buckets(&self) -> i32 {
+        match &self.buckets {
+            Buckets::Unaware => -1,
+            Buckets::Fixed { count, .. } => *count,
+        }
+    }
+
+    /// Groups met so far.
+    pub fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// True before the first row.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// What a group stands for.
+    pub fn key(&self, group: GroupId) -> Option<&GroupKey> {
+        self.groups.get(group.index())
+    }
+
+    /// Forgets all groups; numbers begin again at 0.
+    pub fn clear(&mut self) {
+        self.partitions.clear();
+        self.partition_rows.clear();
+        self.groups.clear();
+        self.group_of.clear();
+    }
+
+    /// Forgets all groups but the first `groups`, after a batch that was refused.
+    pub(crate) fn truncate(&mut self, groups: usize) {
+        if groups >= self.groups.len() {
+            return;
+        }
+        self.groups.truncate(groups);
+        self.group_of.retain(|_, group| (*group as usize) < groups);
+        // Without buckets groups and partitions have the same numbers. With buckets partitions may
+        // stay: they have no numbers that anybody else knows.
+        if matches!(self.buckets, Buckets::Unaware) {
+            self.partition_rows.truncate(groups);
+            self.partitions.retain(|_, partition| (*partition as usize) < groups);
+        }
+    }
+
+    /// Memory of what is remembered, about.
+    pub fn memory(&self) -> usize {
+        let row = self.partition_rows.first().map_or(8, |r| r.bytes().len());
+        self.partition_rows.len() * (row + 96) + self.groups.len() * 112
+    }
+
+    /// Splits a batch that has the table's canonical Arrow schema.
+    ///
+    /// # Errors
+    /// [`WriterError::Rows`] where a key column is missing or of another type.
+    pub fn route(&mut self, batch: &RecordBatch) -> Result<Routed> {
+        let rows = batch.num_rows() as u32;
+        if rows == 0 {
+            return Ok(Routed::default());
+        }
+        self.assign(batch)?;
+        let Scratch { group_of_row, seen, batch: stamp, cursors, .. } = &mut self.scratch;
+        *stamp += 1;
+        if seen.len() < self.groups.len() {
+            seen.resize(self.groups.len(), (0, 0));
+        }
+        // Count, then place: a counting sort that touches only the groups of this batch.
+        let mut groups: Vec<RoutedGroup> = Vec::new();
+        for group in group_of_row.iter() {
+            let Some(entry) = seen.get_mut(*group as usize) else { continue };
+            if entry.0 != *stamp {
+                *entry = (*stamp, groups.len() as u32);
+                groups.push(RoutedGroup { group: GroupId(*group), start: 0, end: 0 });
+            }
+            if let Some(g) = groups.get_mut(entry.1 as usize) {
+                g.end += 1;
+            }
+        }
+        if groups.len() == 1 {
+            return Ok(Routed { groups, rows: None });
+        }
+        let mut next = 0;
+        cursors.clear();
+        for g in &mut groups {
+            cursors.push(next);
+            g.start = next;
+            next += g.end;
+            g.end = next;
+        }
+        let mut list = vec![0; group_of_row.len()];
+        for (row, group) in group_of_row.iter().enumerate() {
+            let local = seen.get(*group as usize).map_or(0, |s| s.1);
+            let Some(cursor) = cursors.get_mut(local as usize) else { continue };
+            if let Some(place) = list.get_mut(*cursor as usize) {
+                *place = row as u32;
+            }
+            *cursor += 1;
+        }
+        Ok(Routed { groups, rows: Some(list) })
+    }
+
+    /// Fills the group number of every row.
+    fn assign(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.assign_partitions(batch)?;
+        let Scratch { keys, partition_of, group_of_row, .. } = &mut self.scratch;
+        let Buckets::Fixed { count, function, key } = &self.buckets else {
+            // One group per partition, with the same number.
+            let known = self.groups.len();
+            self.groups.extend(self.partition_rows.iter().skip(known).map(|partition| GroupKey {
+                partition: partition.clone(),
+                bucket: BucketId(0),
+            }));
+            std::mem::swap(group_of_row, partition_of);
+            return Ok(());
+        };
+        key.encode(batch, keys)?;
+        group_of_row.clear();
+        for (row, partition) in keys.iter().zip(partition_of.iter()) {
+            let bucket = match function {
+                BucketFunction::Default => bucket_of_hash(hash(row), *count),
+                _ => function
+                    .bucket(row, key.types(), *count)
+                    .map_err(|e| WriterError::Rows(e.to_string()))?,
+            };
+            let word = (u64::from(*partition) << 32) | u64::from(bucket as u32);
+            let group = match self.group_of.get(&word) {
+                Some(group) => *group,
+                None => {
+                    let group = self.groups.len() as u32;
+                    let partition = self.partition_rows.get(*partition as usize);
+                    self.groups.push(GroupKey {
+                        partition: partition.cloned().unwrap_or_else(BinaryRow::empty),
+                        bucket: BucketId(bucket),
+                    });
+                    self.group_of.insert(word, group);
+                    group
+                }
+            };
+            group_of_row.push(group);
+        }
+        Ok(())
+    }
+
+    fn assign_partitions(&mut self, batch: &RecordBatch) -> Result<()> {
+        let Scratch { keys, partition_of, .. } = &mut self.scratch;
+        partition_of.clear();
+        if self.partition.len() == 0 {
+            if self.partition_rows.is_empty() {
+                self.partition_rows.push(BinaryRow::empty());
+            }
+            partition_of.resize(batch.num_rows(), 0);
+            return Ok(());
+        }
+        self.partition.encode(batch, keys)?;
+        let arity = self.partition.len() as u32;
+        let mut last: Option<(&[u8], u32)> = None;
+        for row in keys.iter() {
+            let number = match last {
+                Some((bytes, number)) if bytes == row => number,
+                _ => match self.partitions.get(row) {
+                    Some(number) => *number,
+                    None => {
+                        let number = self.partition_rows.len() as u32;
+                        let bytes: Arc<[u8]> = row.into();
+                        let row = BinaryRow::from_bytes(arity, Arc::clone(&bytes))
+                            .map_err(|e| WriterError::Rows(e.to_string()))?;
+                        self.partition_rows.push(row);
+                        self.partitions.insert(bytes, number);
+                        number
+                    }
+                },
+            };
+            last = Some((row, number));
+            partition_of.push(number);
+        }
+        Ok(())
+    }
+}
+
+impl Buckets {
+    fn new(schema: &TableSchema) -> Result<Self> {
+        let config = |text: String| Err(WriterError::Config(text));
+        let text = schema.options.get("bucket").unwrap_or("-1").trim();
+        let Ok(count) = text.parse::<i32>() else {
+            return config(format!("option bucket = {text}: expected a number"));
+        };
+        if !schema.primary_keys.is_empty() {
+            return config("tables with a primary key need a merging writer".to_owned());
+        }
+        if count == -1 {
+            return Ok(Self::Unaware);
+        }
+        if count < 1 {
+            return config(format!(
+                "option bucket = {count}: a table without primary key has -1 or a positive number"
+            ));
+        }
+        let names: Vec<String> = schema
+            .options
+            .get("bucket-key")
+            .unwrap_or_default()
+            .split(',')
+            .map(|name| name.trim().to_owned())
+            .filter(|name| !name.is_empty())
+            .collect();
+        if names.is_empty() {
+            return config(format!("option bucket = {count} needs the option bucket-key"));
+        }
+        let key = KeyColumns::new(schema, &names, "bucket-key")?;
+        let function = match schema.options.get("bucket-function.type") {
+            Some(text) => BucketFunction::from_option(text)
+                .map_err(|e| WriterError::Config(e.to_string()))?,
+            None => BucketFunction::Default,
+        };
+        if let Some((why, name)) =
+            key.types().iter().zip(&names).find_map(|(t, n)| t.unfit_as_key().map(|why| (why, n)))
+        {
+            return config(format!("bucket-key column {name}: {why}"));
+        }
+        if let Some(why) = function.unfit(key.types()) {
+            return config(format!(
+                "option bucket-function.type = {} does not take {why}",
+                function.name()
+            ));
+        }
+        Ok(Self::Fixed { count, function, key })
+    }
+}
+
+/// Spreads rows over the writers of a run, so that each partition and bucket has one writer where
+/// buckets are fixed; without buckets any writer will do and rows stay on their channel \[F-4].
+#[derive(Debug)]
+pub struct ChannelRouter {
+    writers: usize,
+    fields: Vec<DataField>,
+    schema: TableSchema,
+    /// Routers that are not in use; each call takes one, so that calls run side by side.
+    idle: Mutex<Vec<Router>>,
+    unaware: bool,
+}
+
+/// Groups after which a router of [`ChannelRouter`] begins anew.
+const REMEMBERED: usize = 100_000;
+
+impl ChannelRouter {
+    /// A router in front of `writers` writers.
+    ///
+    /// # Errors
+    /// As [`Router::new`].
+    pub fn new(schema: &TableSchema, writers: usize) -> Result<Self> {
+        let router = Router::new(schema)?;
+        Ok(Self {
+            writers: writers.max(1),
+            fields: schema.fields.clone(),
+            schema: schema.clone(),
+            unaware: router.total_buckets() < 0,
+            idle: Mutex::new(vec![router]),
+        })
+    }
+
+    /// The writer of each group of rows, each row once, order kept within a writer.
+    ///
+    /// # Errors
+    /// [`WriterError::Rows`] where the rows do not have the table's columns.
+    pub fn spread(
+        &self,
+        channel: usize,
+        batch: RecordBatch,
+    ) -> Result<Vec<(usize, RecordBatch)>> {
+        Ok(self
+            .split(channel, &batch)?
+            .into_iter()
+            .map(|(writer, part)| (writer, part.map_or_else(|| batch.clone(), |(part, _)| part)))
+            .collect())
+    }
+
+    /// The parts with their row numbers; `None` is the whole batch.
+    #[allow(clippy::type_complexity, reason = "private, used twice")]
+    fn split(
+        &self,
+        channel: usize,
+        batch: &RecordBatch,
+    ) -> Result<Vec<(usize, Option<(RecordBatch, UInt32Array)>)>> {
+        if batch.num_rows() == 0 {
+            return Ok(Vec::new());
+        }
+        if self.unaware || self.writers == 1 {
+            return Ok(vec![(channel % self.writers, None)]);
+        }
+        let batch = normalise(batch, &self.fields).map_err(|e| WriterError::Rows(e.to_string()))?;
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let router = idle().pop();
+        let mut router = match router {
+            Some(router) => router,
+            None => Router::new(&self.schema)?,
+        };
+        let mut rows: Vec<Vec<u32>> = vec![Vec::new(); self.writers];
+        router.assign(&batch)?;
+        let channels: Vec<usize> =
+            router.groups.iter().map(|key| channel_of(key, self.writers)).collect();
+        for (row, group) in router.scratch.group_of_row.iter().enumerate() {
+            let writer = channels.get(*group as usize).copied().unwrap_or_default();
+            if let Some(list) = rows.get_mut(writer) {
+                list.push(row as u32);
+            }
+        }
+        if router.len() > REMEMBERED {
+            router.clear();
+        }
+        idle().push(router);
+        let total = batch.num_rows();
+        let mut parts = Vec::new();
+        for (writer, list) in rows.into_iter().enumerate() {
+            if list.len() == total {
+                return Ok(vec![(writer, None)]);
+            }
+            if !list.is_empty() {
+                let list = UInt32Array::from(list);
+                let part = take_record_batch(&batch, &list)
+                    .map_err(WriterError::arrow("spreading rows over writers"))?;
+                parts.push((writer, Some((part, list))));
+            }
+        }
+        Ok(parts)
+    }
+}
+
+impl tidegate_sink::Router<RecordBatch> for ChannelRouter {
+    fn route(
+        &self,
+        channel: usize,
+        rows: Rows<RecordBatch>,
+    ) -> Result<Vec<(usize, Rows<RecordBatch>)>, SinkError> {
+        let parts = self.split(channel, &rows.batch)?;
+        let Rows { batch, kinds } = rows;
+        if kinds.as_ref().is_some_and(|k| k.len() != batch.num_rows()) {
+            return Err(SinkError::new(ErrorKind::Data, "one row kind per row is needed"));
+        }
+        Ok(parts
+            .into_iter()
+            .map(|(writer, part)| match part {
+                None => (writer, Rows { batch: batch.clone(), kinds: kinds.clone() }),
+                Some((batch, list)) => {
+                    let kinds = kinds.as_ref().map(|kinds| {
+                        list.values()
+                            .iter()
+                            .filter_map(|row| kinds.get(*row as usize).copied())
+                            .collect()
+                    });
+                    (writer, Rows { batch, kinds })
+                }
+            })
+            .collect())
+    }
+}
+
+/// `((abs(partition hash) mod n) + bucket) mod n`, the smallest hash taken for the largest \[F-4].
+fn channel_of(key: &GroupKey, writers: usize) -> usize {
+    let hash = hash(key.partition.bytes()).checked_abs().unwrap_or(i32::MAX) as usize;
+    let bucket = usize::try_from(key.bucket.0).unwrap_or_default();
+    (hash % writers + bucket) % writers
+}
+
+/// Hashes words of eight bytes: keys are binary rows, whose length is a multiple of that. Tables
+/// with millions of chosen colliding partition values are slow, not wrong.
+#[derive(Clone, Copy, Debug, Default)]
+struct FoldHasher(u64);
+
+type Fold = BuildHasherDefault<FoldHasher>;
+
+impl Hasher for FoldHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, tail) = bytes.as_chunks::<8>();
+        for word in words {
+            self.write_u64(u64::from_le_bytes(*word));
+        }
+        for byte in tail {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        // The table takes its index from the low bits, where a product is weakest.
+        self.0 ^ (self.0 >> 32)
+    }
+}

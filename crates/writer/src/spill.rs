@@ -1,0 +1,198 @@
+//! Rows that wait on local disk: runs sorted by group.
+//!
+//! Owns the files of a writer's spill (unlinked at once, so that a crash leaves none), their index
+//! in memory, and reading them back group by group. A run is a sequence of blocks; a block is one
+//! Arrow IPC stream with the rows of one or more groups, in group order. The format never outlives
+//! the process.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
+use arrow::compute::concat_batches;
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::ipc::reader::StreamDecoder;
+use arrow::ipc::writer::StreamWriter;
+
+use crate::error::{Result, WriterError};
+use crate::route::GroupId;
+
+/// A finished run.
+#[derive(Debug)]
+pub(crate) struct Run {
+    dir: PathBuf,
+    file: File,
+    blocks: Vec<Block>,
+    entries: Vec<Entry>,
+    bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    at: u64,
+    length: usize,
+}
+
+/// Rows of one group in one block; sorted by group, then in the order of arrival.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    group: GroupId,
+    block: u32,
+    start: u32,
+    rows: u32,
+}
+
+/// A run being written.
+#[derive(Debug)]
+pub(crate) struct RunWriter {
+    run: Run,
+    schema: SchemaRef,
+    block_bytes: usize,
+    buffer: Vec<u8>,
+}
+
+fn failed(dir: &Path, what: &'static str) -> impl FnOnce(io::Error) -> WriterError {
+    move |source| WriterError::Spill { dir: dir.to_owned(), what, source }
+}
+
+impl RunWriter {
+    /// Begins a run in a file without a name below `dir`; blocks have about `block_bytes`.
+    pub(crate) fn new(dir: &Path, schema: &SchemaRef, block_bytes: usize) -> Result<Self> {
+        std::fs::create_dir_all(dir).map_err(failed(dir, "creating the directory"))?;
+        let file = tempfile::tempfile_in(dir).map_err(failed(dir, "creating a file"))?;
+        Ok(Self {
+            run: Run {
+                dir: dir.to_owned(),
+                file,
+                blocks: Vec::new(),
+                entries: Vec::new(),
+                bytes: 0,
+            },
+            schema: schema.clone(),
+            block_bytes,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Bytes of rows that a block should have.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.block_bytes
+    }
+
+    /// Appends a block: the rows of the groups, in order, none before the groups of earlier blocks.
+    pub(crate) fn push(
+        &mut self,
+        groups: &[(GroupId, usize)],
+        chunks: &[RecordBatch],
+    ) -> Result<()> {
+        if groups.is_empty() {
+            return Ok(());
+        }
+        let arrow = |e| WriterError::Arrow { what: "writing rows to the spill", source: e };
+        let batch = concat_batches(&self.schema, chunks).map_err(arrow)?;
+        self.buffer.clear();
+        let mut ipc = StreamWriter::try_new(&mut self.buffer, &self.schema).map_err(arrow)?;
+        ipc.write(&batch).and_then(|()| ipc.finish()).map_err(arrow)?;
+        drop(ipc);
+        let run = &mut self.run;
+        run.file.write_all(&self.buffer).map_err(failed(&run.dir, "writing rows"))?;
+        let block = run.blocks.len() as u32;
+        run.blocks.push(Block { at: run.bytes, length: self.buffer.len() });
+        run.bytes += self.buffer.len() as u64;
+        let mut start = 0;
+        for (group, rows) in groups {
+            let rows = *rows as u32;
+            run.entries.push(Entry { group: *group, block, start, rows });
+            start += rows;
+        }
+        Ok(())
+    }
+
+    /// Ends the run.
+    pub(crate) fn finish(mut self) -> Result<Run> {
+        self.run.entries.shrink_to_fit();
+        Ok(self.run)
+    }
+}
+
+impl Run {
+    /// Bytes on disk.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Memory of the index.
+    pub(crate) fn memory(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>() + self.blocks.capacity() * size_of::<Block>()
+    }
+
+    /// Groups that have rows here, in order; repeated where they span blocks.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = GroupId> {
+        self.entries.iter().map(|entry| entry.group)
+    }
+
+    fn read(&self, block: u32, schema: &SchemaRef) -> Result<RecordBatch> {
+        let Some(block) = self.blocks.get(block as usize) else {
+            return Err(lost(ArrowError::IpcError("no such block".to_owned())));
+        };
+        let mut bytes = vec![0; block.length];
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(block.at))
+            .and_then(|_| file.read_exact(&mut bytes))
+            .map_err(failed(&self.dir, "reading rows back"))?;
+        let mut buffer = Buffer::from_vec(bytes);
+        let mut decoder = StreamDecoder::new();
+        let batch = decoder.decode(&mut buffer).map_err(lost)?;
+        let batch = batch.ok_or_else(|| lost(ArrowError::IpcError("empty block".to_owned())))?;
+        RecordBatch::try_new(schema.clone(), batch.columns().to_vec()).map_err(lost)
+    }
+}
+
+fn lost(source: ArrowError) -> WriterError {
+    WriterError::Arrow { what: "reading rows back from the spill", source }
+}
+
+/// Reads a run in the order of groups; holds one decoded block.
+#[derive(Debug, Default)]
+pub(crate) struct Cursor {
+    next: usize,
+    block: Option<(u32, RecordBatch)>,
+}
+
+impl Cursor {
+    /// Hands out the rows of `group`, in order. Groups must be asked for in order; those passed over
+    /// are skipped.
+    pub(crate) fn take(
+        &mut self,
+        run: &Run,
+        group: GroupId,
+        schema: &SchemaRef,
+        mut each: impl FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        let rest = run.entries.get(self.next..).unwrap_or_default();
+        self.next += rest.iter().take_while(|e| e.group < group).count();
+        while let Some(entry) = run.entries.get(self.next).filter(|e| e.group == group) {
+            let block = match &self.block {
+                Some((number, block)) if *number == entry.block => block.clone(),
+                _ => {
+                    // The old block goes before the new one comes.
+                    self.block = None;
+                    let block = run.read(entry.block, schema)?;
+                    self.block = Some((entry.block, block.clone()));
+                    block
+                }
+            };
+            each(block.slice(entry.start as usize, entry.rows as usize))?;
+            self.next += 1;
+        }
+        Ok(())
+    }
+
+    /// A cursor that stands before `group`.
+    pub(crate) fn at(run: &Run, group: GroupId) -> Self {
+        Self { next: run.entries.partition_point(|e| e.group < group), block: None }
+    }
+}
