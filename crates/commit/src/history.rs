@@ -1,0 +1,405 @@
+//! What the table and the published note tell of a job, and how a checkpoint stands to it
+//! \[R-4], \[R-7].
+//!
+//! Owns the reading; the judgement is the protocol's.
+
+use std::collections::{BTreeMap, HashSet};
+
+use bytes::Bytes;
+use tidegate_model::{CommitKind, SnapshotId, layout};
+use tidegate_protocol::guard::{
+    self, Files, JobView, SavedCommittable, SavedState, Standing as Judged, UnknownReason,
+};
+use tidegate_protocol::{EmptyCommits, Entry, Half, Seen, Token};
+use tidegate_sink::{
+    CommitIdentifier, Committable as Framed, Epoch, JobHistory, JobName, Mismatch, Positions,
+    Published, Saved, Standing,
+};
+
+use crate::committable::{self, Decoded};
+use crate::committer::PaimonCommitter;
+use crate::error::{CommitError, Result};
+use crate::executor::Known;
+use crate::meta::{Meta, Visible};
+use crate::note::Note;
+use crate::properties::{ActiveAt, Marks, PositionMarks, positions_hash};
+
+/// Snapshots read at once on the way down.
+const CHUNK: i64 = 32;
+
+/// The published note of a job; `None` where none was left.
+pub(crate) async fn read_note(meta: &Meta, job: &JobName) -> Result<Option<Note>> {
+    let path = layout::published_path(job);
+    let bytes = meta.store.get_opt(&path).await;
+    let bytes = bytes.map_err(|e| CommitError::store(format!("reading {path}"), e))?;
+    bytes.map(|bytes| Note::decode(&path, &bytes)).transpose()
+}
+
+/// The note as an entry of the ledger: it stands for a snapshot that may be expired.
+pub(crate) fn note_entry(note: &Note) -> Entry {
+    Entry {
+        identifier: note.identifier,
+        half: Half::Append,
+        digest: Some(note.digest),
+        epoch: Some(note.epoch),
+        positions: note.positions.as_ref().map(|p| p.hash),
+        id: note.snapshot,
+        token: Token::new(note.token.as_str()),
+        based_on: None,
+    }
+}
+
+async fn side_object(meta: &Meta, path: &str) -> Result<Vec<u8>> {
+    let bytes = meta.store.get_opt(path).await;
+    let bytes = bytes.map_err(|e| CommitError::store(format!("reading {path}"), e))?;
+    let bytes = bytes.ok_or_else(|| CommitError::Missing {
+        path: path.to_owned(),
+        referrer: "a snapshot or the published note".to_owned(),
+    })?;
+    Ok(bytes.to_vec())
+}
+
+/// The positions behind their marks.
+pub(crate) async fn read_positions(meta: &Meta, marks: &PositionMarks) -> Result<Positions> {
+    let active = match &marks.active {
+        ActiveAt::Inline(bytes) => bytes.clone(),
+        ActiveAt::Object(path) => side_object(meta, path).await?,
+    };
+    let finished = match &marks.finished_at {
+        Some(path) => side_object(meta, path).await?,
+        None => Vec::new(),
+    };
+    let positions = Positions { active, finished };
+    if positions_hash(&positions) != marks.hash {
+        return Err(CommitError::corrupt(
+            "positions of the job",
+            format!("their hash is {}, recorded is {}", positions_hash(&positions), marks.hash),
+        ));
+    }
+    Ok(positions)
+}
+
+/// This job's own snapshots, ascending, and how far down was looked.
+#[derive(Debug, Default)]
+pub(crate) struct Own {
+    pub(crate) snapshots: Vec<(Visible, Option<Marks>)>,
+    pub(crate) floor: Option<SnapshotId>,
+}
+
+impl Own {
+    pub(crate) fn newest(&self) -> Option<&(Visible, Option<Marks>)> {
+        self.snapshots.last()
+    }
+}
+
+impl PaimonCommitter {
+    /// Reads this job's snapshots from the newest one down to the first with an identifier below
+    /// `bound`, or to where the history ends.
+    pub(crate) async fn own_snapshots(&mut self, bound: Option<CommitIdentifier>) -> Result<Own> {
+        self.executor.refresh(None, true).await?;
+        let Known::Tip(tip) = &self.executor.known else {
+            return Ok(Own { snapshots: Vec::new(), floor: Some(SnapshotId::FIRST) });
+        };
+        let mut own = Own::default();
+        let mut high = tip.visible.snapshot.id;
+        'down: loop {
+            let low = SnapshotId(high.0.saturating_sub(CHUNK - 1).max(1));
+            let found = self.executor.meta.snapshots(low, high).await?;
+            let complete = i64::try_from(found.len()).ok() == Some(high.0 - low.0 + 1);
+            let mut expect = high;
+            for visible in found.into_iter().rev() {
+                // Ids below a hole belong to no history that can be relied on.
+                if visible.snapshot.id != expect {
+                    break 'down;
+                }
+                expect = SnapshotId(expect.0 - 1);
+                own.floor = Some(visible.snapshot.id);
+                let marks = Marks::of(&visible.snapshot)?;
+                let ours = visible.snapshot.commit_user == self.run.user
+                    || marks.as_ref().is_some_and(|m| m.job == self.run.job);
+                if !ours {
+                    continue;
+                }
+                let identifier = visible.snapshot.commit_identifier;
+                own.snapshots.push((visible, marks));
+                if bound.is_some_and(|bound| identifier < bound) {
+                    break 'down;
+                }
+            }
+            if !complete || low <= SnapshotId::FIRST {
+                break;
+            }
+            high = SnapshotId(low.0 - 1);
+        }
+        own.snapshots.reverse();
+        Ok(own)
+    }
+
+    pub(crate) fn view(&self, own: &Own) -> Result<JobView> {
+        let facts = own.snapshots.iter().map(|(visible, _)| visible.fact());
+        Ok(JobView {
+            own: facts.collect::<Result<_>>()?,
+            floor: own.floor.unwrap_or(SnapshotId::FIRST),
+            note: self.noted.as_ref().map(note_entry),
+        })
+    }
+
+    /// What the table knows of this job without any checkpoint.
+    pub(crate) async fn job_history(&mut self) -> Result<JobHistory> {
+        self.noted = read_note(&self.executor.meta, &self.run.job).await?;
+        // One commit further down than the newest: its halves are all seen then.
+        let own = self.own_snapshots(Some(CommitIdentifier(i64::MAX))).await?;
+        let note = self.noted.clone();
+        let newest = own.newest();
+        let note_is_newer = match (&note, newest) {
+            (Some(note), Some((visible, _))) => {
+                note.identifier > visible.snapshot.commit_identifier
+            }
+            (note, None) => note.is_some(),
+            (None, Some(_)) => false,
+        };
+        let mut history = JobHistory::default();
+        history.newest_epoch = own
+            .snapshots
+            .iter()
+            .filter_map(|(_, marks)| marks.as_ref().map(|m| m.epoch))
+            .chain(note.as_ref().map(|n| n.epoch))
+            .max_by_key(|Epoch(n)| *n);
+        history.largest_identifier = own
+            .snapshots
+            .iter()
+            .map(|(visible, _)| visible.snapshot.commit_identifier)
+            .chain(note.as_ref().map(|n| n.identifier))
+            .max();
+        let positions = if note_is_newer {
+            history.newest = note.as_ref().map(published_of_note);
+            note.and_then(|n| n.positions)
+        } else {
+            history.newest = newest.map(|(visible, marks)| published(visible, marks.as_ref()));
+            newest.and_then(|(_, marks)| marks.as_ref()?.positions.clone())
+        };
+        history.positions = match positions {
+            Some(marks) => Some(read_positions(&self.executor.meta, &marks).await?),
+            None => None,
+        };
+        Ok(history)
+    }
+
+    /// Compares a checkpoint with the table \[R-7].
+    pub(crate) async fn compare(&mut self, saved: &Saved) -> Result<Standing> {
+        self.noted = read_note(&self.executor.meta, &self.run.job).await?;
+        let own = self.own_snapshots(bound(saved)).await?;
+        let view = self.view(&own)?;
+        let mut state = self.saved_state(saved, &own).await?;
+        let rules = self.settings.protocol.rules;
+        let mut judged = guard::judge(&state, &view, rules);
+        if matches!(judged, Judged::Unknown(_)) && !saved.committables.is_empty() {
+            // Neither marker nor note: the files themselves tell.
+            for (committable, framed) in state.committables.iter_mut().zip(&saved.committables) {
+                committable.files = self.look_for_files(&committable::decode(framed)?).await?;
+            }
+            judged = guard::judge(&state, &view, rules);
+        }
+        Ok(self.standing_of(judged, &own))
+    }
+
+    pub(crate) async fn saved_state(&self, saved: &Saved, own: &Own) -> Result<SavedState> {
+        let mut committables = Vec::with_capacity(saved.committables.len());
+        for framed in &saved.committables {
+            committables.push(self.saved_committable(framed).await?);
+        }
+        let newest_published = saved.newest_published.as_ref().map(|published| {
+            let id = SnapshotId(i64::try_from(published.version).unwrap_or(i64::MAX));
+            let kind = own
+                .snapshots
+                .iter()
+                .find(|(visible, _)| visible.snapshot.id == id)
+                .map(|(visible, _)| visible.snapshot.commit_kind);
+            Entry {
+                identifier: published.identifier,
+                half: if kind == Some(CommitKind::Compact) { Half::Compact } else { Half::Append },
+                digest: published.digest,
+                epoch: None,
+                positions: None,
+                id,
+                token: Token::new(published.token.as_str()),
+                based_on: None,
+            }
+        });
+        Ok(SavedState {
+            committables,
+            newest_published,
+            positions: saved.positions.as_ref().map(positions_hash),
+        })
+    }
+
+    async fn saved_committable(&self, framed: &Framed) -> Result<SavedCommittable> {
+        let decoded = committable::decode(framed)?;
+        let append = decoded.java.messages.iter().any(|m| !m.data.is_empty());
+        let compact = decoded.java.messages.iter().any(|m| !m.compact.is_empty());
+        let mut halves = Vec::new();
+        if append || self.settings.protocol.empty == EmptyCommits::Publish {
+            halves.push(Half::Append);
+        }
+        if compact {
+            halves.push(Half::Compact);
+        }
+        let seen = match decoded.extras.as_ref().map(|e| &e.seen) {
+            Some(Seen::Snapshot { id, token }) => {
+                let stands = self.executor.meta.snapshot(*id).await?;
+                stands.filter(|visible| visible.token == *token).map(|_| *id)
+            }
+            _ => None,
+        };
+        let positions = decoded.extras.as_ref().and_then(|e| e.positions.as_ref());
+        Ok(SavedCommittable {
+            identifier: framed.identifier,
+            digest: framed.digest,
+            halves,
+            positions: positions.map(positions_hash),
+            seen,
+            files: Files::Unread,
+        })
+    }
+
+    /// Whether any retained snapshot speaks of the new files of a committable, as ADD or as DELETE:
+    /// both prove that it was published.
+    async fn look_for_files(&self, decoded: &Decoded) -> Result<Files> {
+        let mut wanted: HashSet<String> = decoded
+            .java
+            .messages
+            .iter()
+            .flat_map(|m| m.data.new_files.iter().chain(&m.compact.compact_after))
+            .map(|file| file.file_name.clone())
+            .collect();
+        let all = wanted.len();
+        let meta = &self.executor.meta;
+        let ids = meta.snapshot_ids().await?;
+        let mut seen = HashSet::new();
+        for visible in meta.snapshots_of(ids.into_iter().rev().collect()).await? {
+            for manifest in meta.manifests(&visible.snapshot).await? {
+                if wanted.is_empty() {
+                    return Ok(Files::Live);
+                }
+                if !seen.insert(manifest.file_name.clone()) {
+                    continue;
+                }
+                for entry in meta.entries(&manifest.file_name).await? {
+                    wanted.remove(&entry.file.file_name);
+                }
+            }
+        }
+        Ok(match wanted.len() {
+            0 => Files::Live,
+            left if left == all => Files::Absent,
+            _ => Files::Partly,
+        })
+    }
+
+    fn standing_of(&self, judged: Judged, own: &Own) -> Standing {
+        let digest_of = |entry: &Entry| Published {
+            identifier: entry.identifier,
+            digest: entry.digest,
+            version: u64::try_from(entry.id.0).unwrap_or(0),
+            token: entry.token.as_str().to_owned(),
+        };
+        // One commit may show twice, as APPEND and as COMPACT: the later one speaks for both.
+        let all = |entries: Vec<Entry>| {
+            let mut by_identifier = BTreeMap::new();
+            for entry in entries {
+                let newer = by_identifier
+                    .get(&entry.identifier)
+                    .is_none_or(|p: &Published| i64::try_from(p.version).is_ok_and(|v| v < entry.id.0));
+                if newer {
+                    by_identifier.insert(entry.identifier, digest_of(&entry));
+                }
+            }
+            by_identifier.into_values().collect::<Vec<_>>()
+        };
+        let floor = own.floor.unwrap_or(SnapshotId::FIRST);
+        Standing::Mismatch(match judged {
+            Judged::Equal => return Standing::Equal,
+            Judged::AheadByPrefix(entries) => return Standing::AheadByPrefix(all(entries)),
+            Judged::AheadBeyond(entries) => Mismatch::AheadBeyond { commits: all(entries) },
+            Judged::Behind(entry) => Mismatch::Behind { missing: digest_of(&entry) },
+            Judged::Diverged { found, saved } => {
+                Mismatch::Diverged { found: digest_of(&found), saved }
+            }
+            Judged::Unknown(reason) => Mismatch::Unknown {
+                why: match reason {
+                    UnknownReason::HistoryExpired { floor } => format!(
+                        "snapshots below {floor} are expired, no published note was left, and the newest commit that the checkpoint knows is not among the rest"
+                    ),
+                    UnknownReason::NotFound(id) => format!(
+                        "commit {id} is older than the newest visible commit of this job and is not in the table (looked down to snapshot {floor})"
+                    ),
+                    UnknownReason::PartlyLive(id) => {
+                        format!("some files of commit {id} are in the table and some are not")
+                    }
+                    UnknownReason::OutOfOrder(id) => {
+                        format!("the checkpoint holds commit {id} out of order")
+                    }
+                },
+            },
+        })
+    }
+
+    /// Leaves the published note \[R-4]. Does nothing where it says so already.
+    pub(crate) async fn write_note(&mut self) -> Result<()> {
+        if self.newest.is_none() {
+            let own = self.own_snapshots(Some(CommitIdentifier(i64::MAX))).await?;
+            self.newest = own.newest().and_then(|(visible, marks)| note_of(visible, marks.as_ref()?));
+        }
+        let Some(note) = self.newest.clone() else { return Ok(()) };
+        if self.noted.as_ref() == Some(&note) {
+            return Ok(());
+        }
+        self.put_note(note).await
+    }
+
+    pub(crate) async fn put_note(&mut self, note: Note) -> Result<()> {
+        let path = layout::published_path(&self.run.job);
+        let written = self.executor.meta.store.put(&path, Bytes::from(note.encode())).await;
+        written.map_err(|e| CommitError::store(format!("writing {path}"), e))?;
+        self.noted = Some(note);
+        Ok(())
+    }
+}
+
+/// The note that speaks of a snapshot of ours.
+pub(crate) fn note_of(visible: &Visible, marks: &Marks) -> Option<Note> {
+    Some(Note {
+        user: visible.snapshot.commit_user.clone(),
+        identifier: visible.snapshot.commit_identifier,
+        digest: marks.digest,
+        snapshot: visible.snapshot.id,
+        token: visible.token.as_str().to_owned(),
+        epoch: marks.epoch,
+        checkpoint: marks.checkpoint,
+        positions: marks.positions.clone(),
+    })
+}
+
+fn published(visible: &Visible, marks: Option<&Marks>) -> Published {
+    Published {
+        identifier: visible.snapshot.commit_identifier,
+        digest: marks.map(|m| m.digest),
+        version: u64::try_from(visible.snapshot.id.0).unwrap_or(0),
+        token: visible.token.as_str().to_owned(),
+    }
+}
+
+fn published_of_note(note: &Note) -> Published {
+    Published {
+        identifier: note.identifier,
+        digest: Some(note.digest),
+        version: u64::try_from(note.snapshot.0).unwrap_or(0),
+        token: note.token.clone(),
+    }
+}
+
+/// The smallest identifier that a checkpoint speaks of.
+pub(crate) fn bound(saved: &Saved) -> Option<CommitIdentifier> {
+    let committables = saved.committables.iter().map(|c| c.identifier);
+    committables.chain(saved.newest_published.as_ref().map(|p| p.identifier)).min()
+}
