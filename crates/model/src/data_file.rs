@@ -59,3 +59,26 @@ pub struct DataFileMeta {
     /// Per-column largest sequence; newest releases only.
     pub write_cols_sequences: Option<Vec<i64>>,
 }
+
+impl DataFileMeta {
+    /// Where the file lies: its external path, else in `bucket_dir` \[F-1.5].
+    pub fn path(&self, bucket_dir: &str) -> String {
+        match &self.external_path {
+            Some(path) => path.clone(),
+            None => format!("{bucket_dir}/{}", self.file_name),
+        }
+    }
+
+    /// Where the file and its companions lie: companions are in the directory of the file, external
+    /// or not.
+    pub fn all_paths(&self, bucket_dir: &str) -> Vec<String> {
+        let file = self.path(bucket_dir);
+        let dir = file.rsplit_once('/').map_or("", |(dir, _)| dir);
+        let companions: Vec<_> = self
+            .extra_files
+            .iter()
+            .map(|e| format!("{dir}/{e}"))
+            .collect();
+        std::iter::once(file.clone()).chain(companions).collect()
+    }
+}

@@ -27,6 +27,7 @@ pub mod snapshot;
 pub mod statistics;
 
 pub use binary_row::BinaryRow;
+pub use bucket::BucketFunction;
 pub use commit_message::{CommitMessage, CompactIncrement, DataIncrement, ManifestCommittable};
 pub use data_file::{DataFileMeta, FileSource};
 pub use data_type::{DataField, DataType, LogicalType};
@@ -34,10 +35,12 @@ pub use datum::Datum;
 pub use error::Error;
 pub use ids::{BucketId, FieldId, Level, SchemaId, SnapshotId};
 pub use index_file::{DeletionVectorRange, GlobalIndex, IndexFileMeta, IndexManifestEntry};
-pub use manifest::{EntryKind, FileIdentity, ManifestEntry, ManifestFile};
-pub use options::Options;
+pub use manifest::{
+    EntryKind, FileIdentity, LiveFiles, ManifestEntry, ManifestFile, ManifestSummary,
+};
+pub use options::{Options, TableOptions};
 pub use plan::{BucketView, WritePlan};
-pub use schema::TableSchema;
+pub use schema::{BucketMode, TableSchema};
 pub use snapshot::{CommitKind, Snapshot, SnapshotDraft};
-pub use statistics::SimpleStats;
+pub use statistics::{SimpleStats, StatsMode};
 pub use tidegate_sink::{CommitIdentifier, CommitUser};

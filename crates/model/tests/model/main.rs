@@ -11,5 +11,9 @@
 mod binary_row;
 mod bucket;
 mod layout;
+mod manifest;
+mod options;
+mod schema;
+mod statistics;
 mod support;
 mod types;
