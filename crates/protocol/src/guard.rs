@@ -8,7 +8,7 @@
 use crate::fact::SnapshotFact;
 use crate::ids::Half;
 use crate::ledger::Entry;
-use crate::rules::Rules;
+use crate::rules::{Rule, Rules};
 use tidegate_model::ids::SnapshotId;
 use tidegate_model::ids::{CommitIdentifier, Digest};
 
@@ -23,6 +23,9 @@ pub struct SavedCommittable {
     pub halves: Vec<Half>,
     /// Hash of its positions.
     pub positions: Option<Digest>,
+    /// The snapshot seen at `combine`, where it still stands under its identity: this committable
+    /// can only be visible above it.
+    pub seen: Option<SnapshotId>,
     /// Whether its new files are live in a retained snapshot, where that was looked at.
     pub files: Files,
 }
@@ -56,8 +59,9 @@ pub struct SavedState {
 pub struct JobView {
     /// Its own snapshots that are retained, in any order.
     pub own: Vec<SnapshotFact>,
-    /// The smallest retained snapshot id that was looked at; everything above was. 1 means that the
-    /// whole history was.
+    /// The smallest retained snapshot id that was looked at; everything above was. 1 means that
+    /// nothing of this job can be hidden: the whole history was looked at, or the commit user was
+    /// made after everything below.
     pub floor: SnapshotId,
     /// The published note \[R-4].
     pub note: Option<Entry>,
@@ -105,8 +109,207 @@ pub enum UnknownReason {
 }
 
 /// Compares a checkpoint with the table \[R-7].
-pub fn judge(_saved: &SavedState, _view: &JobView, _rules: Rules) -> Standing {
-    Standing::Equal
+///
+/// Goes on with *equal* and *ahead by a prefix*; everything else is for a person. The judgement
+/// rests on this job's own snapshots: a table that others wrote to in between stands no worse.
+pub fn judge(saved: &SavedState, view: &JobView, rules: Rules) -> Standing {
+    let table = Own::new(view, rules);
+    if let Some(standing) = judge_newest(saved, &table) {
+        return standing;
+    }
+    let mut last = saved.newest_published.as_ref().map(|p| p.identifier);
+    for c in &saved.committables {
+        if last.is_some_and(|last| last >= c.identifier) {
+            return Standing::Unknown(UnknownReason::OutOfOrder(c.identifier));
+        }
+        last = Some(c.identifier);
+    }
+    for c in &saved.committables {
+        if let Some(found) = table.find_any(c.identifier)
+            && !is_content(found, c)
+            && rules.on(Rule::GuardDiverged)
+        {
+            return Standing::Diverged {
+                found: found.clone(),
+                saved: c.digest,
+            };
+        }
+    }
+    let beyond = table.beyond(saved);
+    if !beyond.is_empty() && rules.on(Rule::GuardBeyond) {
+        return Standing::AheadBeyond(beyond);
+    }
+    judge_committables(saved, &table)
+}
+
+/// The newest commit that the checkpoint knows must still be there, unless it is expired.
+fn judge_newest(saved: &SavedState, table: &Own<'_>) -> Option<Standing> {
+    let known = saved.newest_published.as_ref()?;
+    match table.find(known.identifier, known.half) {
+        Some(found) if found.digest != known.digest && table.rules.on(Rule::GuardDiverged) => {
+            let saved = known.digest.unwrap_or(Digest([0; 32]));
+            Some(Standing::Diverged {
+                found: found.clone(),
+                saved,
+            })
+        }
+        Some(_) => None,
+        None if known.id >= table.floor && table.rules.on(Rule::GuardBehind) => {
+            Some(Standing::Behind(known.clone()))
+        }
+        None => None,
+    }
+}
+
+fn judge_committables(saved: &SavedState, table: &Own<'_>) -> Standing {
+    let rules = table.rules;
+    let complete = table.is_complete(saved.newest_published.as_ref());
+    let mut published: Vec<Entry> = Vec::new();
+    let mut any = false;
+    let mut first_missing: Option<CommitIdentifier> = None;
+    let mut waiting = 0usize;
+    for c in &saved.committables {
+        if c.halves.is_empty() && rules.on(Rule::GuardEmptySkipped) {
+            continue;
+        }
+        waiting = waiting.saturating_add(1);
+        let mut found: Vec<Entry> = c
+            .halves
+            .iter()
+            .filter_map(|half| table.find(c.identifier, *half))
+            .cloned()
+            .collect();
+        let whole = found.len() == c.halves.len();
+        // An APPEND half alone is a usual crash; its COMPACT half may have been dropped.
+        let is_there = if rules.on(Rule::GuardHalves) {
+            !found.is_empty()
+        } else {
+            whole
+        };
+        let live = c.files == Files::Live && rules.on(Rule::GuardLiveFiles);
+        if is_there || live {
+            if let (Some(missing), true) = (first_missing, rules.on(Rule::GuardPrefix)) {
+                return Standing::Unknown(UnknownReason::NotFound(missing));
+            }
+            any = true;
+            published.append(&mut found);
+            continue;
+        }
+        if c.files == Files::Partly {
+            return Standing::Unknown(UnknownReason::PartlyLive(c.identifier));
+        }
+        if table
+            .newest_identifier()
+            .is_some_and(|newest| newest > c.identifier)
+            && rules.on(Rule::GuardPrefix)
+        {
+            return Standing::Unknown(UnknownReason::NotFound(c.identifier));
+        }
+        let seen = c.seen.is_some_and(|seen| seen.next() >= table.floor);
+        if !complete && !seen && rules.on(Rule::GuardUnknown) {
+            return Standing::Unknown(UnknownReason::HistoryExpired { floor: table.floor });
+        }
+        first_missing = first_missing.or(Some(c.identifier));
+    }
+    if waiting == 0 && !complete && rules.on(Rule::GuardUnknown) {
+        return Standing::Unknown(UnknownReason::HistoryExpired { floor: table.floor });
+    }
+    if any {
+        Standing::AheadByPrefix(published)
+    } else {
+        Standing::Equal
+    }
+}
+
+/// The same content, by its digest; where none is recorded, by its live files.
+fn is_content(found: &Entry, saved: &SavedCommittable) -> bool {
+    match found.digest {
+        Some(digest) => digest == saved.digest,
+        None => saved.files == Files::Live,
+    }
+}
+
+/// The visible commits of the job, and its note where that adds something.
+struct Own<'a> {
+    entries: Vec<Entry>,
+    note: Option<&'a Entry>,
+    floor: SnapshotId,
+    rules: Rules,
+}
+
+impl<'a> Own<'a> {
+    fn new(view: &'a JobView, rules: Rules) -> Self {
+        let mut entries: Vec<Entry> = view.own.iter().filter_map(Entry::of).collect();
+        entries.sort_by_key(|e| e.id);
+        // A note about a snapshot that would have to be retained and is not speaks of a table that
+        // was rolled back since.
+        let stands = |n: &&Entry| {
+            n.id < view.floor || entries.iter().any(|e| e.id == n.id && e.token == n.token)
+        };
+        let note = view
+            .note
+            .as_ref()
+            .filter(|_| rules.on(Rule::GuardNote))
+            .filter(stands);
+        Self {
+            note,
+            floor: view.floor,
+            rules,
+            entries,
+        }
+    }
+
+    fn find(&self, identifier: CommitIdentifier, half: Half) -> Option<&Entry> {
+        let own = self
+            .entries
+            .iter()
+            .find(|e| e.identifier == identifier && e.half == half);
+        own.or_else(|| {
+            self.note
+                .filter(|n| n.identifier == identifier && n.half >= half)
+        })
+    }
+
+    fn find_any(&self, identifier: CommitIdentifier) -> Option<&Entry> {
+        self.find(identifier, Half::Append)
+            .or_else(|| self.find(identifier, Half::Compact))
+    }
+
+    fn newest_identifier(&self) -> Option<CommitIdentifier> {
+        self.entries
+            .iter()
+            .chain(self.note)
+            .map(|e| e.identifier)
+            .max()
+    }
+
+    /// Commits that the checkpoint knows nothing of, oldest first.
+    fn beyond(&self, saved: &SavedState) -> Vec<Entry> {
+        let known = saved.newest_published.as_ref().map(|p| p.identifier);
+        let is_saved = |id| saved.committables.iter().any(|c| c.identifier == id);
+        let is_beyond =
+            |e: &&Entry| known.is_none_or(|k| e.identifier > k) && !is_saved(e.identifier);
+        let own = self.entries.iter().filter(is_beyond);
+        let noted = self.note.filter(is_beyond);
+        let noted = noted.filter(|n| !self.entries.iter().any(|e| e.id == n.id));
+        noted.into_iter().chain(own).cloned().collect()
+    }
+
+    /// True where no commit of this job after `known` can be hidden in expired history.
+    fn is_complete(&self, known: Option<&Entry>) -> bool {
+        self.floor <= SnapshotId::FIRST
+            || known.is_some_and(|k| k.id.next() >= self.floor)
+            || self
+                .note
+                .is_some_and(|n| known.is_none_or(|k| n.identifier >= k.identifier))
+    }
+
+    /// Positions of the newest commit that satisfies `which` and carries any.
+    fn positions(&self, which: impl Fn(&Entry) -> bool) -> Option<Digest> {
+        let all = self.note.into_iter().chain(&self.entries);
+        let carrying = all.filter(|e| e.positions.is_some() && which(e));
+        carrying.max_by_key(|e| e.id).and_then(|e| e.positions)
+    }
 }
 
 /// A way out of a mismatch \[R-8].
@@ -179,6 +382,9 @@ pub enum Closed {
 }
 
 /// Plans a way out \[R-8].
+///
+/// Whatever the way, identifiers go on above the largest ever seen, so that no new commit can be
+/// taken for an old one (B07), and the first commit states the positions that the table then has.
 pub fn way_out(
     way: WayOut,
     saved: &SavedState,
@@ -186,6 +392,113 @@ pub fn way_out(
     around: &Surroundings,
     rules: Rules,
 ) -> Result<WayOutPlan, Closed> {
-    let _ = (way, saved, view, around, rules);
-    Err(Closed::NoPositions)
+    let table = Own::new(view, rules);
+    let mut plan = WayOutPlan {
+        roll_back_to: None,
+        removed: Vec::new(),
+        go_on_from: saved.positions,
+        expects: None,
+        above: largest_identifier(saved, view, around).filter(|_| rules.on(Rule::IdentifiersAbove)),
+        publish: Vec::new(),
+        give_up: Vec::new(),
+    };
+    let mut stays = SnapshotId(i64::MAX);
+    match way {
+        WayOut::RollbackTable { including_others } => {
+            let first = first_unknown(saved, &table).ok_or(Closed::TargetExpired)?;
+            roll_back(&mut plan, first, view, around, including_others, rules)?;
+            stays = first;
+        }
+        WayOut::ContinueFromTable => {
+            let positions = table.positions(|_| true).ok_or(Closed::NoPositions)?;
+            plan.go_on_from = Some(positions);
+        }
+        WayOut::AcceptDuplicates => {}
+    }
+    if rules.on(Rule::ExpectsTable) {
+        plan.expects = table.positions(|e| e.id < stays);
+    }
+    for c in &saved.committables {
+        let found = table.find_any(c.identifier).filter(|e| e.id < stays);
+        if found.is_some_and(|e| is_content(e, c)) || c.halves.is_empty() {
+            continue;
+        }
+        match way {
+            WayOut::ContinueFromTable => plan.give_up.push(c.identifier),
+            _ => plan.publish.push(c.identifier),
+        }
+    }
+    Ok(plan)
+}
+
+/// The oldest own snapshot that the checkpoint knows nothing of, or that has other content.
+fn first_unknown(saved: &SavedState, table: &Own<'_>) -> Option<SnapshotId> {
+    let beyond = table.beyond(saved).into_iter().map(|e| e.id);
+    let diverged = saved.committables.iter().filter_map(|c| {
+        let found = table.find_any(c.identifier)?;
+        (!is_content(found, c)).then_some(found.id)
+    });
+    beyond.chain(diverged).min()
+}
+
+fn roll_back(
+    plan: &mut WayOutPlan,
+    first: SnapshotId,
+    view: &JobView,
+    around: &Surroundings,
+    including_others: bool,
+    rules: Rules,
+) -> Result<(), Closed> {
+    let mut removed: Vec<SnapshotFact> = around
+        .snapshots
+        .iter()
+        .filter(|s| s.id >= first)
+        .cloned()
+        .collect();
+    removed.sort_by_key(|s| std::cmp::Reverse(s.id));
+    let is_own = |s: &SnapshotFact| view.own.iter().any(|o| o.id == s.id && o.token == s.token);
+    let others: Vec<SnapshotFact> = removed.iter().filter(|s| !is_own(s)).cloned().collect();
+    let tags: Vec<(String, SnapshotId)> = around
+        .tags
+        .iter()
+        .filter(|(_, id)| *id >= first)
+        .cloned()
+        .collect();
+    let touches_others = !others.is_empty() || !tags.is_empty();
+    if touches_others && !including_others && rules.on(Rule::OthersProtected) {
+        return Err(Closed::OthersWouldGo {
+            snapshots: others,
+            tags,
+        });
+    }
+    let target = SnapshotId(first.0.saturating_sub(1));
+    plan.roll_back_to = Some(if target < SnapshotId::FIRST {
+        Rollback::Empty
+    } else if around.snapshots.iter().any(|s| s.id == target) {
+        Rollback::To(target)
+    } else {
+        return Err(Closed::TargetExpired);
+    });
+    plan.removed = removed;
+    Ok(())
+}
+
+/// The largest identifier of this user anywhere, the reserved one left out.
+fn largest_identifier(
+    saved: &SavedState,
+    view: &JobView,
+    around: &Surroundings,
+) -> Option<CommitIdentifier> {
+    let own = view.own.iter().map(|s| s.identifier);
+    let known = view
+        .note
+        .iter()
+        .chain(&saved.newest_published)
+        .map(|e| e.identifier);
+    let held = saved.committables.iter().map(|c| c.identifier);
+    own.chain(known)
+        .chain(held)
+        .chain(around.largest_recorded)
+        .filter(|id| *id < CommitIdentifier::BATCH)
+        .max()
 }

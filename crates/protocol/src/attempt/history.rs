@@ -58,8 +58,7 @@ impl Attempt {
         let base = latest.base.as_ref().map(|b| b.snapshot.clone());
         self.latest = Some(latest);
         let Some(base) = base else {
-            let lost = self.ledger.newest().or(self.ledger.note.as_ref()).cloned();
-            if let Some(ours) = lost
+            if let Some(ours) = self.ledger.newest().cloned()
                 && self.rules().on(Rule::RollbackNoticed)
             {
                 return self.replaced(ours, None, false);
