@@ -7,10 +7,14 @@
 //! S3 it is a conditional put. A store that cannot do it is refused for writing
 //! ([`Store::open_for_write`]).
 //!
-//! Around it: whole and ranged reads, listings, uploads in parts, deletion, counters by kind of
-//! request ([`MetricsSnapshot`]).
+//! Around it: whole and ranged reads, listings, uploads in parts ([`Upload`]), deletion, counters
+//! by kind of request ([`MetricsSnapshot`]), faults on purpose ([`Faults`]) and a suite that tries
+//! a store out ([`conformance`]).
 //!
 //! Knows nothing of tables.
+//!
+//! In reading order: [`Store`] and [`Create`]; [`StoreError`], which says whether an operation
+//! may have happened; `backend`, the single requests of each kind of store.
 
 mod backend;
 pub mod conformance;
@@ -33,3 +37,7 @@ pub use path::ObjectPath;
 pub use retry::RetryPolicy;
 pub use store::{Create, Store};
 pub use upload::{Upload, UploadOptions};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

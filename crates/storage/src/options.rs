@@ -4,6 +4,7 @@
 //! a key of another kind of store is known and has no effect.
 
 use std::collections::BTreeMap;
+#[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
 use std::time::Duration;
 
 use crate::error::{ErrorKind, Result, StoreError};

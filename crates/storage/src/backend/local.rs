@@ -316,7 +316,14 @@ impl Inner {
         let fail = |step: &str, error| StoreError::io(op, dir, step, error, false);
         let entries = match fs::read_dir(self.full(dir)) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Ok(());
+            }
             Err(error) => return Err(fail("listing", error)),
         };
         for entry in entries {
