@@ -6,6 +6,8 @@
 //!
 //! One concept per module; rules are cited as `[F-x.y]` (section of the format sheet), `[C-n]`,
 //! `[W-n]` (write protocol) and `[R-n]` (recovery rules of ARCHITECTURE.md).
+//!
+#![doc = include_str!("../README.md")]
 
 pub mod binary_row;
 pub mod bucket;

@@ -140,7 +140,7 @@ impl BinaryArrayWriter {
         Ok(())
     }
 
-    /// ARRAY<BIGINT>, as null counts in commit messages are.
+    /// `ARRAY<BIGINT>`, as null counts in commit messages are.
     pub fn bigints(values: &[Option<i64>]) -> Vec<u8> {
         let mut array = Self::new(values.len(), &LogicalType::BigInt);
         for (i, value) in values.iter().enumerate() {
@@ -152,7 +152,7 @@ impl BinaryArrayWriter {
         array.into_bytes()
     }
 
-    /// ARRAY<STRING> without nulls.
+    /// `ARRAY<STRING>` without nulls.
     pub fn strings<S: AsRef<str>>(values: &[S]) -> Vec<u8> {
         let mut array = Self::new(values.len(), &LogicalType::STRING);
         for (i, value) in values.iter().enumerate() {
@@ -252,28 +252,28 @@ impl<'a> BinaryArrayReader<'a> {
         Ok(Some(array_header(self.size) + element_width(element) * i))
     }
 
-    /// Element `i` of an ARRAY<BIGINT>.
+    /// Element `i` of an `ARRAY<BIGINT>`.
     pub fn i64(&self, i: usize) -> Result<Option<i64>> {
         self.slot(i, &LogicalType::BigInt)?
             .map(|at| self.region.i64(at))
             .transpose()
     }
 
-    /// Element `i` of an ARRAY<INT>.
+    /// Element `i` of an `ARRAY<INT>`.
     pub fn i32(&self, i: usize) -> Result<Option<i32>> {
         self.slot(i, &LogicalType::Int)?
             .map(|at| self.region.i32(at))
             .transpose()
     }
 
-    /// Element `i` of an ARRAY<STRING>.
+    /// Element `i` of an `ARRAY<STRING>`.
     pub fn str(&self, i: usize) -> Result<Option<&'a str>> {
         self.slot(i, &LogicalType::STRING)?
             .map(|at| self.region.str(at))
             .transpose()
     }
 
-    /// Element `i` of an ARRAY<ROW> whose rows have `arity` fields.
+    /// Element `i` of an `ARRAY<ROW>` whose rows have `arity` fields.
     pub fn row(&self, i: usize, arity: u32) -> Result<Option<super::BinaryRowReader<'a>>> {
         self.slot(i, &LogicalType::Row(Vec::new()))?
             .map(|at| super::BinaryRowReader::new(arity, self.region.piece(at)?))
