@@ -71,8 +71,11 @@ pub fn decode(bytes: &[u8], version: i32) -> Result<Decoded> {
     check_version(version)?;
     let mut cursor = Cursor::new(bytes, 0);
     let identifier = i64::from_be_bytes(cursor.array()?);
-    let watermark =
-        if boolean(&mut cursor)? { None } else { Some(i64::from_be_bytes(cursor.array()?)) };
+    let watermark = if boolean(&mut cursor)? {
+        None
+    } else {
+        Some(i64::from_be_bytes(cursor.array()?))
+    };
     if version < 5 {
         for _ in 0..count(&mut cursor, 12)? {
             cursor.take(12)?;
@@ -95,24 +98,41 @@ pub fn decode(bytes: &[u8], version: i32) -> Result<Decoded> {
     if cursor.left() > 0 {
         return Err(cursor.error(Problem::Leftover(cursor.left() as u64)));
     }
-    let committable = ManifestCommittable { identifier, watermark, properties, messages };
-    Ok(Decoded { committable, message_version })
+    let committable = ManifestCommittable {
+        identifier,
+        watermark,
+        properties,
+        messages,
+    };
+    Ok(Decoded {
+        committable,
+        message_version,
+    })
 }
 
 fn check_version(version: i32) -> Result<()> {
     if (1..=VERSION).contains(&version) {
         return Ok(());
     }
-    Err(Error::new(Problem::Version { found: version.into(), supported: "1 to 5" }))
+    Err(Error::new(Problem::Version {
+        found: version.into(),
+        supported: "1 to 5",
+    }))
 }
 
 /// A count of items that take `least` bytes each.
 fn count(cursor: &mut Cursor<'_>, least: usize) -> Result<usize> {
     let length = int(cursor)?;
     let most = cursor.left() / least;
-    usize::try_from(length).ok().filter(|n| *n <= most).ok_or_else(|| {
-        cursor.error(Problem::Length { length: length.into(), available: cursor.left() as u64 })
-    })
+    usize::try_from(length)
+        .ok()
+        .filter(|n| *n <= most)
+        .ok_or_else(|| {
+            cursor.error(Problem::Length {
+                length: length.into(),
+                available: cursor.left() as u64,
+            })
+        })
 }
 
 /// Java's modified UTF-8: U+0000 in two bytes, characters beyond the basic plane as two surrogates of
@@ -120,7 +140,11 @@ fn count(cursor: &mut Cursor<'_>, least: usize) -> Result<usize> {
 fn put_utf(out: &mut Vec<u8>, text: &str) -> Result<()> {
     let mut bytes = Vec::with_capacity(text.len());
     for unit in text.encode_utf16() {
-        let [low, mid, high] = [unit as u8 & 0x3f, (unit >> 6) as u8 & 0x3f, (unit >> 12) as u8];
+        let [low, mid, high] = [
+            unit as u8 & 0x3f,
+            (unit >> 6) as u8 & 0x3f,
+            (unit >> 12) as u8,
+        ];
         match unit {
             1..=0x7f => bytes.push(unit as u8),
             0 | 0x80..=0x7ff => bytes.extend([0xc0 | (unit >> 6) as u8, 0x80 | low]),
@@ -154,9 +178,7 @@ fn from_modified(bytes: &[u8]) -> Option<String> {
         let unit = match first {
             0x00..=0x7f => first,
             0xc0..=0xdf => (first & 0x1f) << 6 | follow(rest.next())?,
-            0xe0..=0xef => {
-                (first & 0x0f) << 12 | follow(rest.next())? << 6 | follow(rest.next())?
-            }
+            0xe0..=0xef => (first & 0x0f) << 12 | follow(rest.next())? << 6 | follow(rest.next())?,
             _ => return None,
         };
         units.push(unit);

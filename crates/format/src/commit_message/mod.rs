@@ -51,11 +51,20 @@ impl Layout {
             12 => (20, 7, 4, 6),
             13 => (21, 7, 4, 6),
             _ => {
-                let problem = Problem::Version { found: version.into(), supported: "1 to 13" };
+                let problem = Problem::Version {
+                    found: version.into(),
+                    supported: "1 to 13",
+                };
                 return Err(Error::new(problem));
             }
         };
-        Ok(Self { version, file_fields, index_fields, range_fields, global_fields })
+        Ok(Self {
+            version,
+            file_fields,
+            index_fields,
+            range_fields,
+            global_fields,
+        })
     }
 
     fn has_total_buckets(self) -> bool {
@@ -128,7 +137,11 @@ pub(crate) fn put(out: &mut Vec<u8>, message: &CommitMessage, layout: Layout) ->
     // Older readers give the one pair of lists to the half that they see files of.
     let (new, deleted, others) = if has_compact_files(compact) {
         let others = data.new_index_files.len() + data.deleted_index_files.len();
-        (&compact.new_index_files, &compact.deleted_index_files, others)
+        (
+            &compact.new_index_files,
+            &compact.deleted_index_files,
+            others,
+        )
     } else {
         let others = compact.new_index_files.len() + compact.deleted_index_files.len();
         (&data.new_index_files, &data.deleted_index_files, others)
@@ -195,9 +208,15 @@ pub(crate) fn int(cursor: &mut Cursor<'_>) -> Result<i32> {
 /// A length, checked against what is left.
 fn size(cursor: &mut Cursor<'_>) -> Result<usize> {
     let length = int(cursor)?;
-    usize::try_from(length).ok().filter(|n| *n <= cursor.left()).ok_or_else(|| {
-        cursor.error(Problem::Length { length: length.into(), available: cursor.left() as u64 })
-    })
+    usize::try_from(length)
+        .ok()
+        .filter(|n| *n <= cursor.left())
+        .ok_or_else(|| {
+            cursor.error(Problem::Length {
+                length: length.into(),
+                available: cursor.left() as u64,
+            })
+        })
 }
 
 /// Java's boolean: one byte.
@@ -248,7 +267,13 @@ pub(crate) fn read(cursor: &mut Cursor<'_>, layout: Layout) -> Result<CommitMess
     } else {
         (data.new_index_files, data.deleted_index_files) = (new, deleted);
     }
-    Ok(CommitMessage { partition, bucket, total_buckets, data, compact })
+    Ok(CommitMessage {
+        partition,
+        bucket,
+        total_buckets,
+        data,
+        compact,
+    })
 }
 
 fn read_partition(cursor: &mut Cursor<'_>) -> Result<BinaryRow> {

@@ -8,8 +8,8 @@ use tidegate_model::binary_row::{
     BinaryArrayReader, BinaryArrayWriter, BinaryRowReader, BinaryRowWriter,
 };
 use tidegate_model::{
-    BinaryRow, DataFileMeta, DeletionVectorRange, GlobalIndex, IndexFileMeta,
-    Level, LogicalType, SchemaId, SimpleStats,
+    BinaryRow, DataFileMeta, DeletionVectorRange, GlobalIndex, IndexFileMeta, Level, LogicalType,
+    SchemaId, SimpleStats,
 };
 
 /// Names for errors, in order.
@@ -61,19 +61,32 @@ pub(super) fn encode_file(f: &DataFileMeta, layout: Layout) -> Result<Vec<u8>> {
     row.write_i64(9, f.schema_id.0);
     row.write_i32(10, f.level.0);
     row.write_nested(11, &BinaryArrayWriter::strings(&f.extra_files));
-    let mut rest = Rest { row: &mut row, layout, fields: layout.file_fields, names: &FILE };
+    let mut rest = Rest {
+        row: &mut row,
+        layout,
+        fields: layout.file_fields,
+        names: &FILE,
+    };
     rest.put(12, f.creation_time_millis, BinaryRowWriter::write_i64)?;
     rest.put(13, f.delete_row_count, BinaryRowWriter::write_i64)?;
-    rest.put(14, f.embedded_index.as_deref(), BinaryRowWriter::write_bytes)?;
+    rest.put(
+        14,
+        f.embedded_index.as_deref(),
+        BinaryRowWriter::write_bytes,
+    )?;
     rest.put(15, f.file_source.map(source), BinaryRowWriter::write_i8)?;
     rest.put(16, f.value_stats_cols.as_deref(), put_strings)?;
     rest.put(17, f.external_path.as_deref(), BinaryRowWriter::write_str)?;
     rest.put(18, f.first_row_id, BinaryRowWriter::write_i64)?;
     rest.put(19, f.write_cols.as_deref(), put_strings)?;
-    rest.put(20, f.write_cols_sequences.as_deref(), |row, i, all: &[i64]| {
-        let all: Vec<_> = all.iter().copied().map(Some).collect();
-        row.write_nested(i, &BinaryArrayWriter::bigints(&all));
-    })?;
+    rest.put(
+        20,
+        f.write_cols_sequences.as_deref(),
+        |row, i, all: &[i64]| {
+            let all: Vec<_> = all.iter().copied().map(Some).collect();
+            row.write_nested(i, &BinaryArrayWriter::bigints(&all));
+        },
+    )?;
     Ok(row.as_bytes().to_vec())
 }
 
@@ -83,13 +96,22 @@ pub(super) fn encode_index_file(f: &IndexFileMeta, layout: Layout) -> Result<Vec
     row.write_str(1, &f.file_name);
     row.write_i64(2, f.file_size);
     row.write_i64(3, f.row_count);
-    let ranges = f.dv_ranges.as_deref().map(|all| ranges(all, layout)).transpose()?;
+    let ranges = f
+        .dv_ranges
+        .as_deref()
+        .map(|all| ranges(all, layout))
+        .transpose()?;
     let global = match &f.global_index {
         Some(global) if layout.global_fields > 0 => Some(encode_global(global, layout)?),
         Some(_) => return Err(cannot_hold(layout, "a global index")),
         None => None,
     };
-    let mut rest = Rest { row: &mut row, layout, fields: layout.index_fields, names: &INDEX };
+    let mut rest = Rest {
+        row: &mut row,
+        layout,
+        fields: layout.index_fields,
+        names: &INDEX,
+    };
     rest.put(4, ranges.as_deref(), BinaryRowWriter::write_nested)?;
     rest.put(5, f.external_path.as_deref(), BinaryRowWriter::write_str)?;
     rest.put(6, global.as_deref(), BinaryRowWriter::write_nested)?;
@@ -154,7 +176,9 @@ fn ranges(ranges: &[Option<DeletionVectorRange>], layout: Layout) -> Result<Vec<
         match (range.cardinality, layout.range_fields) {
             (Some(count), 4) => row.write_i64(3, count),
             (None, 4) => row.set_null(3),
-            (Some(_), _) => return Err(cannot_hold(layout, "the cardinality of a deletion vector")),
+            (Some(_), _) => {
+                return Err(cannot_hold(layout, "the cardinality of a deletion vector"));
+            }
             (None, _) => {}
         }
         array.write_nested(i, row.as_bytes());
@@ -170,7 +194,9 @@ fn encode_global(global: &GlobalIndex, layout: Layout) -> Result<Vec<u8>> {
     match &global.extra_field_ids {
         Some(ids) => {
             let mut array = BinaryArrayWriter::new(ids.len(), &LogicalType::Int);
-            ids.iter().enumerate().for_each(|(i, id)| array.write_i32(i, *id));
+            ids.iter()
+                .enumerate()
+                .for_each(|(i, id)| array.write_i32(i, *id));
             row.write_nested(3, &array.into_bytes());
         }
         None => row.set_null(3),
@@ -210,7 +236,13 @@ pub(super) fn decode_file(bytes: &[u8], layout: Layout) -> Result<DataFileMeta> 
             None => None,
             Some(source) => Some(file_source(source.into()).ok_or_else(|| {
                 let found = source.to_string();
-                r.wrong(15, Problem::Unexpected { expected: "0 or 1", found })
+                r.wrong(
+                    15,
+                    Problem::Unexpected {
+                        expected: "0 or 1",
+                        found,
+                    },
+                )
             })?),
         },
         value_stats_cols: r.texts(16)?,
@@ -249,7 +281,11 @@ struct Fields<'a> {
 impl<'a> Fields<'a> {
     fn new(bytes: &'a [u8], arity: u32, names: &'static [&'static str]) -> Result<Self> {
         let row = BinaryRowReader::new(arity, bytes).map_err(binary)?;
-        Ok(Self { row, names, budget: bytes.len() })
+        Ok(Self {
+            row,
+            names,
+            budget: bytes.len(),
+        })
     }
 
     fn wrong(&self, i: usize, problem: Problem) -> Error {
@@ -267,10 +303,13 @@ impl<'a> Fields<'a> {
                 self.budget = rest;
                 Ok(())
             }
-            None => Err(self.wrong(i, Problem::Length {
-                length: i64::try_from(cost).unwrap_or(i64::MAX),
-                available: self.budget as u64,
-            })),
+            None => Err(self.wrong(
+                i,
+                Problem::Length {
+                    length: i64::try_from(cost).unwrap_or(i64::MAX),
+                    available: self.budget as u64,
+                },
+            )),
         }
     }
 
@@ -291,7 +330,8 @@ impl<'a> Fields<'a> {
         i: usize,
         read: impl FnOnce(&BinaryRowReader<'a>, usize) -> tidegate_model::error::Result<Option<T>>,
     ) -> Result<T> {
-        self.optional(i, read)?.ok_or_else(|| self.wrong(i, Problem::Missing))
+        self.optional(i, read)?
+            .ok_or_else(|| self.wrong(i, Problem::Missing))
     }
 
     fn long(&self, i: usize) -> Result<i64> {
@@ -304,16 +344,20 @@ impl<'a> Fields<'a> {
 
     fn optional_text(&mut self, i: usize) -> Result<Option<String>> {
         let text = self.optional(i, BinaryRowReader::str)?;
-        text.map(|text| self.spend(i, text.len()).map(|()| text.to_owned())).transpose()
+        text.map(|text| self.spend(i, text.len()).map(|()| text.to_owned()))
+            .transpose()
     }
 
     fn text(&mut self, i: usize) -> Result<String> {
-        self.optional_text(i)?.ok_or_else(|| self.wrong(i, Problem::Missing))
+        self.optional_text(i)?
+            .ok_or_else(|| self.wrong(i, Problem::Missing))
     }
 
     fn bytes(&mut self, i: usize) -> Result<Option<Vec<u8>>> {
         let bytes = self.optional(i, BinaryRowReader::bytes)?;
-        bytes.map(|bytes| self.spend(i, bytes.len()).map(|()| bytes.to_vec())).transpose()
+        bytes
+            .map(|bytes| self.spend(i, bytes.len()).map(|()| bytes.to_vec()))
+            .transpose()
     }
 
     fn row(&mut self, i: usize) -> Result<BinaryRow> {
@@ -325,11 +369,15 @@ impl<'a> Fields<'a> {
     fn array(&mut self, i: usize) -> Result<Option<BinaryArrayReader<'a>>> {
         let array = self.optional(i, BinaryRowReader::array)?;
         // Each element has a slot of four bytes at least.
-        array.map(|array| self.spend(i, array.len() * 4).map(|()| array)).transpose()
+        array
+            .map(|array| self.spend(i, array.len() * 4).map(|()| array))
+            .transpose()
     }
 
     fn texts(&mut self, i: usize) -> Result<Option<Vec<String>>> {
-        let Some(array) = self.array(i)? else { return Ok(None) };
+        let Some(array) = self.array(i)? else {
+            return Ok(None);
+        };
         let mut all = Vec::new();
         for at in 0..array.len() {
             let text = array.str(at).map_err(|e| self.named(i, e))?;
@@ -341,7 +389,9 @@ impl<'a> Fields<'a> {
     }
 
     fn longs(&mut self, i: usize) -> Result<Option<Vec<Option<i64>>>> {
-        let Some(array) = self.array(i)? else { return Ok(None) };
+        let Some(array) = self.array(i)? else {
+            return Ok(None);
+        };
         let read = |at| array.i64(at).map_err(|e| self.named(i, e));
         (0..array.len()).map(read).collect::<Result<_>>().map(Some)
     }
@@ -350,7 +400,11 @@ impl<'a> Fields<'a> {
         const NAMES: [&str; 3] = ["_MIN_VALUES", "_MAX_VALUES", "_NULL_COUNTS"];
         let name = self.names.get(i).copied().unwrap_or_default();
         let row = self.required(i, |row, i| row.row(i, 3))?;
-        let mut inner = Fields { row, names: &NAMES, budget: self.budget };
+        let mut inner = Fields {
+            row,
+            names: &NAMES,
+            budget: self.budget,
+        };
         let mut read = || {
             Ok(SimpleStats {
                 min_values: inner.row(0)?,
@@ -365,7 +419,9 @@ impl<'a> Fields<'a> {
 
     fn ranges(&mut self, i: usize, arity: u32) -> Result<Option<Vec<Option<DeletionVectorRange>>>> {
         const NAMES: [&str; 4] = ["f0", "f1", "f2", "_CARDINALITY"];
-        let Some(array) = self.array(i)? else { return Ok(None) };
+        let Some(array) = self.array(i)? else {
+            return Ok(None);
+        };
         let mut all = Vec::new();
         for at in 0..array.len() {
             let Some(row) = array.row(at, arity).map_err(|e| self.named(i, e))? else {
@@ -373,7 +429,11 @@ impl<'a> Fields<'a> {
                 continue;
             };
             self.spend(i, 8 * arity as usize)?;
-            let mut inner = Fields { row, names: &NAMES, budget: self.budget };
+            let mut inner = Fields {
+                row,
+                names: &NAMES,
+                budget: self.budget,
+            };
             all.push(Some(DeletionVectorRange {
                 data_file: inner.text(0)?,
                 offset: inner.int(1)?,
@@ -394,8 +454,14 @@ impl<'a> Fields<'a> {
             "_INDEX_META",
             "_SOURCE_META",
         ];
-        let Some(row) = self.optional(i, |row, i| row.row(i, arity))? else { return Ok(None) };
-        let mut inner = Fields { row, names: &NAMES, budget: self.budget };
+        let Some(row) = self.optional(i, |row, i| row.row(i, arity))? else {
+            return Ok(None);
+        };
+        let mut inner = Fields {
+            row,
+            names: &NAMES,
+            budget: self.budget,
+        };
         let extra_field_ids = match inner.array(3)? {
             None => None,
             Some(array) => {
@@ -421,5 +487,8 @@ impl<'a> Fields<'a> {
 
 /// An error inside a row; its offset is one of the row.
 fn binary(e: tidegate_model::Error) -> Error {
-    Error::new(Problem::Unexpected { expected: "a binary row", found: e.to_string() })
+    Error::new(Problem::Unexpected {
+        expected: "a binary row",
+        found: e.to_string(),
+    })
 }

@@ -21,11 +21,32 @@ fn base64(text: &str) -> Vec<u8> {
     let text = text.trim_end_matches('=').as_bytes();
     text.chunks(4)
         .flat_map(|chunk| {
-            let bits = chunk.iter().fold(0u32, |n, c| n << 6 | u32::from(digit(*c)));
+            let bits = chunk
+                .iter()
+                .fold(0u32, |n, c| n << 6 | u32::from(digit(*c)));
             let bits = bits << (6 * (4 - chunk.len()));
-            bits.to_be_bytes().into_iter().skip(1).take(chunk.len() - 1).collect::<Vec<_>>()
+            bits.to_be_bytes()
+                .into_iter()
+                .skip(1)
+                .take(chunk.len() - 1)
+                .collect::<Vec<_>>()
         })
         .collect()
+}
+
+fn encode_base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let quad = |chunk: &[u8]| {
+        let bits =
+            chunk.iter().fold(0u32, |n, b| n << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
+        (0..4usize)
+            .map(|i| match i <= chunk.len() {
+                true => char::from(DIGITS[(bits >> (18 - 6 * i)) as usize & 63]),
+                false => '=',
+            })
+            .collect::<String>()
+    };
+    bytes.chunks(3).map(quad).collect()
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -33,8 +54,15 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn unhex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text.chars().filter_map(|c| c.to_digit(16)).map(|d| d as u8).collect();
-    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+    let digits: Vec<u8> = text
+        .chars()
+        .filter_map(|c| c.to_digit(16))
+        .map(|d| d as u8)
+        .collect();
+    digits
+        .chunks(2)
+        .map(|pair| pair[0] << 4 | pair[1])
+        .collect()
 }
 
 fn row(row: &BinaryRow) -> Value {
@@ -65,7 +93,7 @@ fn file(f: &DataFileMeta) -> Value {
         "extraFiles": f.extra_files,
         "creationTimeMillis": f.creation_time_millis,
         "deleteRowCount": f.delete_row_count,
-        "embeddedIndex": f.embedded_index.as_deref().map(hex),
+        "embeddedIndex": f.embedded_index.as_deref().map(encode_base64),
         "fileSource": f.file_source.map(|s| match s {
             FileSource::Append => "APPEND",
             FileSource::Compact => "COMPACT",
@@ -87,7 +115,13 @@ fn index_file(f: &IndexFileMeta) -> Value {
             "cardinality": r.cardinality,
         })
     };
-    let ranges = f.dv_ranges.iter().flatten().flatten().map(range).collect::<Vec<_>>();
+    let ranges = f
+        .dv_ranges
+        .iter()
+        .flatten()
+        .flatten()
+        .map(range)
+        .collect::<Vec<_>>();
     serde_json::json!({
         "indexType": f.index_type,
         "fileName": f.file_name,
@@ -134,7 +168,7 @@ fn without_nulls(value: &Value) -> Value {
 fn every_vector_decodes_to_its_content_and_encodes_to_its_bytes() {
     let vectors = vectors("committables.json");
     let vectors = vectors.as_array().unwrap();
-    assert_eq!(vectors.len(), 63);
+    assert_eq!(vectors.len(), 62);
     for vector in vectors {
         let name = &vector["name"];
         let serialized = &vector["serialized"];
@@ -142,23 +176,46 @@ fn every_vector_decodes_to_its_content_and_encodes_to_its_bytes() {
         let bytes = base64(serialized["committable"].as_str().unwrap());
         let decoded = manifest_committable::decode(&bytes, version).unwrap();
         let committable = &decoded.committable;
-        assert_eq!(i64::from(decoded.message_version), serialized["messageVersion"].as_i64().unwrap());
+        assert_eq!(
+            i64::from(decoded.message_version),
+            serialized["messageVersion"].as_i64().unwrap()
+        );
 
         let expected = &vector["decoded"];
-        assert_eq!(Some(committable.identifier), expected["identifier"].as_i64());
+        assert_eq!(
+            Some(committable.identifier),
+            expected["identifier"].as_i64()
+        );
         assert_eq!(committable.watermark, expected["watermark"].as_i64());
-        let properties: Value =
-            committable.properties.iter().map(|(k, v)| (k.clone(), Value::from(v.as_str()))).collect();
+        let properties: Value = committable
+            .properties
+            .iter()
+            .map(|(k, v)| (k.clone(), Value::from(v.as_str())))
+            .collect();
         assert_eq!(properties, expected["properties"], "{name}");
         let messages: Value = committable.messages.iter().map(message).collect();
-        assert_eq!(without_nulls(&messages), without_nulls(&expected["messages"]), "{name}");
+        assert_eq!(
+            without_nulls(&messages),
+            without_nulls(&expected["messages"]),
+            "{name}"
+        );
 
         let again = manifest_committable::encode(committable, version, decoded.message_version);
         assert_eq!(hex(&again.unwrap()), hex(&bytes), "{name}");
-        for (message, expected) in committable.messages.iter().zip(serialized["messages"].as_array().unwrap()) {
+        for (message, expected) in committable
+            .messages
+            .iter()
+            .zip(serialized["messages"].as_array().unwrap())
+        {
             let bytes = base64(expected.as_str().unwrap());
-            assert_eq!(commit_message::decode(&bytes, decoded.message_version).unwrap(), *message);
-            assert_eq!(commit_message::encode(message, decoded.message_version).unwrap(), bytes);
+            assert_eq!(
+                commit_message::decode(&bytes, decoded.message_version).unwrap(),
+                *message
+            );
+            assert_eq!(
+                commit_message::encode(message, decoded.message_version).unwrap(),
+                bytes
+            );
         }
     }
 }
@@ -168,7 +225,11 @@ fn stats_of(columns: u32) -> SimpleStats {
     SimpleStats {
         min_values: row.clone(),
         max_values: row,
-        null_counts: Some((0..columns).map(|i| (i != 1).then_some(i64::from(i))).collect()),
+        null_counts: Some(
+            (0..columns)
+                .map(|i| (i != 1).then_some(i64::from(i)))
+                .collect(),
+        ),
     }
 }
 
@@ -182,7 +243,10 @@ fn file_with(fields: usize) -> DataFileMeta {
         min_key: BinaryRow::empty(),
         max_key: BinaryRow::empty(),
         key_stats: stats_of(0),
-        value_stats: SimpleStats { null_counts: None, ..stats_of(3) },
+        value_stats: SimpleStats {
+            null_counts: None,
+            ..stats_of(3)
+        },
         min_sequence_number: 100,
         max_sequence_number: 109,
         schema_id: SchemaId(2),
@@ -238,7 +302,11 @@ fn message_of(version: i32) -> CommitMessage {
             new_files: vec![file_with(fields); 2],
             deleted_files: vec![file_with(fields)],
             changelog_files: Vec::new(),
-            new_index_files: if halves { vec![index_with(version)] } else { Vec::new() },
+            new_index_files: if halves {
+                vec![index_with(version)]
+            } else {
+                Vec::new()
+            },
             deleted_index_files: Vec::new(),
         },
         compact: CompactIncrement {
@@ -246,7 +314,11 @@ fn message_of(version: i32) -> CommitMessage {
             compact_after: vec![file_with(fields); 3],
             changelog_files: vec![file_with(fields)],
             new_index_files: vec![index_with(version)],
-            deleted_index_files: if version > 2 { vec![index_with(version)] } else { Vec::new() },
+            deleted_index_files: if version > 2 {
+                vec![index_with(version)]
+            } else {
+                Vec::new()
+            },
         },
     }
 }
@@ -256,9 +328,16 @@ fn every_version_gives_its_message_back_and_refuses_a_cut_one() {
     for version in 1..=13 {
         let message = message_of(version);
         let bytes = commit_message::encode(&message, version).unwrap();
-        assert_eq!(commit_message::decode(&bytes, version).unwrap(), message, "{version}");
+        assert_eq!(
+            commit_message::decode(&bytes, version).unwrap(),
+            message,
+            "{version}"
+        );
         for cut in 0..bytes.len() {
-            assert!(commit_message::decode(&bytes[..cut], version).is_err(), "{version} {cut}");
+            assert!(
+                commit_message::decode(&bytes[..cut], version).is_err(),
+                "{version} {cut}"
+            );
         }
         let longer = [bytes.as_slice(), &[0]].concat();
         let error = commit_message::decode(&longer, version).unwrap_err();
@@ -270,7 +349,10 @@ fn every_version_gives_its_message_back_and_refuses_a_cut_one() {
 fn index_files_of_old_versions_belong_to_the_half_with_files() {
     let mut message = message_of(6);
     message.data.new_index_files = std::mem::take(&mut message.compact.new_index_files);
-    assert!(commit_message::encode(&message, 6).is_err(), "Java would give them to the other half");
+    assert!(
+        commit_message::encode(&message, 6).is_err(),
+        "Java would give them to the other half"
+    );
     message.compact = CompactIncrement::default();
     let bytes = commit_message::encode(&message, 6).unwrap();
     assert_eq!(commit_message::decode(&bytes, 6).unwrap(), message);
@@ -278,10 +360,24 @@ fn index_files_of_old_versions_belong_to_the_half_with_files() {
 
 #[test]
 fn nothing_that_a_version_cannot_hold_is_dropped() {
-    for (from, to) in [(13, 12), (12, 11), (11, 10), (9, 8), (8, 7), (7, 6), (6, 5), (5, 4), (4, 3), (3, 2)] {
+    for (from, to) in [
+        (13, 12),
+        (12, 11),
+        (11, 10),
+        (9, 8),
+        (8, 7),
+        (7, 6),
+        (6, 5),
+        (5, 4),
+        (4, 3),
+        (3, 2),
+    ] {
         let message = message_of(from);
         let error = commit_message::encode(&message, to).unwrap_err();
-        assert!(matches!(error.problem(), Problem::CannotHold(_)), "{from} as {to}: {error}");
+        assert!(
+            matches!(error.problem(), Problem::CannotHold(_)),
+            "{from} as {to}: {error}"
+        );
     }
     for unknown in [0, 14, -1] {
         let error = commit_message::encode(&message_of(11), unknown).unwrap_err();
@@ -300,21 +396,36 @@ fn the_sheets_examples_hold() {
         compact: CompactIncrement::default(),
     };
     let bytes = commit_message::encode(&empty, 13).unwrap();
-    assert_eq!(hex(&bytes), format!("0000000c000000000000000000000000{}{}", "0000000000", "0".repeat(80)));
+    assert_eq!(
+        hex(&bytes),
+        format!(
+            "0000000c000000000000000000000000{}{}",
+            "0000000000",
+            "0".repeat(80)
+        )
+    );
     let mut committable = ManifestCommittable {
         identifier: 7,
         watermark: None,
         properties: vec![("k".to_owned(), "v".to_owned())],
         messages: vec![empty],
     };
-    let expected =
-        format!("0000000000000007010000000100016b0001760000000d00000001{}", hex(&bytes));
-    assert_eq!(hex(&manifest_committable::encode(&committable, 5, 13).unwrap()), expected);
+    let expected = format!(
+        "0000000000000007010000000100016b0001760000000d00000001{}",
+        hex(&bytes)
+    );
+    assert_eq!(
+        hex(&manifest_committable::encode(&committable, 5, 13).unwrap()),
+        expected
+    );
     committable.watermark = Some(1_704_067_200_123);
     committable.properties.clear();
     committable.messages.clear();
     let expected = "0000000000000007000000018cc251f47b000000000000000d00000000";
-    assert_eq!(hex(&manifest_committable::encode(&committable, 5, 13).unwrap()), expected);
+    assert_eq!(
+        hex(&manifest_committable::encode(&committable, 5, 13).unwrap()),
+        expected
+    );
 
     let index = IndexFileMeta {
         dv_ranges: Some(vec![index_with(12).dv_ranges.unwrap()[0].clone()]),
@@ -323,7 +434,10 @@ fn the_sheets_examples_hold() {
         ..index_with(12)
     };
     let mut message = message_of(12);
-    message.data = DataIncrement { new_index_files: vec![index], ..DataIncrement::default() };
+    message.data = DataIncrement {
+        new_index_files: vec![index],
+        ..DataIncrement::default()
+    };
     message.compact = CompactIncrement::default();
     let bytes = hex(&commit_message::encode(&message, 12).unwrap());
     let expected = "000000a8006000000000000010000000400000000900000050000000\
@@ -343,9 +457,15 @@ fn committables_of_old_versions_skip_log_offsets() {
     for version in [4, 5] {
         let bytes = manifest_committable::encode(&committable, version, 6).unwrap();
         let decoded = manifest_committable::decode(&bytes, version).unwrap();
-        assert_eq!((decoded.committable, decoded.message_version), (committable.clone(), 6));
+        assert_eq!(
+            (decoded.committable, decoded.message_version),
+            (committable.clone(), 6)
+        );
     }
-    assert!(manifest_committable::encode(&committable, 3, 6).is_err(), "no place for properties");
+    assert!(
+        manifest_committable::encode(&committable, 3, 6).is_err(),
+        "no place for properties"
+    );
     committable.properties.clear();
     let mut bytes = manifest_committable::encode(&committable, 3, 6).unwrap();
     // One log offset, as a Kafka log of release 0.x left it.
@@ -374,10 +494,14 @@ fn a_row_whose_parts_overlap_cannot_be_copied_out_many_times() {
     message.data.new_files[0].extra_files = (0..2000).map(|i| format!("{i:0>40}")).collect();
     let mut bytes = commit_message::encode(&message, 11).unwrap();
     // Slots of 40-byte texts: length 40, offset; make each as long as the whole rest.
-    let slot = |length: u32, offset: u32| (u64::from(offset) << 32 | u64::from(length)).to_le_bytes();
+    let slot =
+        |length: u32, offset: u32| (u64::from(offset) << 32 | u64::from(length)).to_le_bytes();
     let first = 4 + 2000usize.div_ceil(32) * 4;
     let offset = (first + 8 * 2000).next_multiple_of(8) as u32;
-    let at = bytes.windows(8).position(|w| w == slot(40, offset)).unwrap();
+    let at = bytes
+        .windows(8)
+        .position(|w| w == slot(40, offset))
+        .unwrap();
     for i in 0..2000 {
         bytes[at + 8 * i..at + 8 * i + 8].copy_from_slice(&slot(40 * 2000, offset));
     }
