@@ -1,0 +1,339 @@
+//! A single-task stream into a table: the whole contract in one value, for programs that have their
+//! own loop.
+//!
+//! Owns the order of a start and of a checkpoint (ARCHITECTURE.md). The position is the program's own
+//! text or bytes: what it needs to go on reading after a crash.
+
+use std::collections::BTreeMap;
+
+use arrow::array::RecordBatch;
+use tidegate_commit::PaimonCommitter;
+use tidegate_recovery::{
+    CheckpointRecord, CheckpointStore, Claim, EndKind, JobCheckpoints, RecordKind, Registry,
+    RestoreOnly, new_commit_user,
+};
+use tidegate_sink::{
+    CheckpointId, CommitContext, Committable, Committer, ErrorKind, JobName, Outcome, Positions,
+    Published, RecoveryManager, Restored, Rows, Run, SinkError, Target, Writer,
+};
+use tidegate_storage::Store;
+
+use crate::error::{Error, Result};
+use crate::table::Table;
+use crate::target::{TableTarget, TableWriter, TargetOptions};
+
+/// A stream that is not open yet.
+#[derive(Debug)]
+pub struct StreamBuilder {
+    table: Table,
+    job: JobName,
+    checkpoints: Option<Store>,
+    options: TargetOptions,
+    retain: usize,
+}
+
+impl StreamBuilder {
+    pub(crate) fn new(table: Table, job: &str) -> Result<Self> {
+        let job = JobName::new(job).map_err(|e| Error::Config(e.0))?;
+        Ok(Self {
+            table,
+            job,
+            checkpoints: None,
+            options: TargetOptions::default(),
+            retain: 3,
+        })
+    }
+
+    /// Where checkpoints are kept: a folder or URL.
+    ///
+    /// # Errors
+    /// A URL that the storage layer does not know.
+    pub fn checkpoints(mut self, url: &str) -> Result<Self> {
+        self.checkpoints = Some(Store::open(url, &BTreeMap::new())?);
+        Ok(self)
+    }
+
+    /// Memory and spill settings of its writer.
+    pub fn options(mut self, options: TargetOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// How many checkpoints are kept; 3 by default.
+    pub fn retain(mut self, checkpoints: usize) -> Self {
+        self.retain = checkpoints.max(1);
+        self
+    }
+
+    /// Restores the job, or starts it: publishes what a crash left unpublished, then opens a writer.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] where saved state and table disagree; [`Error::Config`] without a place
+    /// for checkpoints; faults.
+    pub async fn open(self) -> Result<Stream> {
+        let Some(store) = self.checkpoints else {
+            return Err(Error::Config(
+                "a stream needs a place for its checkpoints: .checkpoints(\"./checkpoints\")"
+                    .into(),
+            ));
+        };
+        let registry = self.table.jobs();
+        let places = CheckpointStore::new(store);
+        let status = registry.job(&self.job).await?;
+        let known = places.user_of(&self.job, status.user().as_ref()).await?;
+        let user = known.unwrap_or_else(new_commit_user);
+        let mut records = places.job(&self.job, &user);
+        records.load().await?;
+        let record = records.newest().await?;
+        let target = self.table.target(self.options)?;
+        let run = registry
+            .claim(&Claim {
+                job: self.job.clone(),
+                user: user.clone(),
+                restored: record.as_ref().map(|r| (r.epoch, r.id)),
+                checkpoints: places.url().to_owned(),
+                host: host(),
+                started_ms: now_millis(),
+                source: "stream".into(),
+                adopts: None,
+            })
+            .await?;
+        let mut committer = PaimonCommitter::open(self.table.store().clone(), run.clone()).await?;
+        let mut newest = record.as_ref().and_then(|r| r.newest_published.clone());
+        match &record {
+            Some(record) => {
+                let restored = RestoreOnly::new(&mut committer)
+                    .restore(&record.saved())
+                    .await?;
+                newest = settled(restored)?.or(newest);
+            }
+            None => {
+                let history = committer.history().await?;
+                if let Some(found) = history.newest {
+                    return Err(Error::Mismatch(format!(
+                        "no checkpoint of job `{}` found in {}, but table `{}` has its commit {} (version {}); \
+                         give the directory in which its checkpoints are, or take another job name",
+                        self.job,
+                        records.url(),
+                        self.table.name(),
+                        found.identifier,
+                        found.version
+                    )));
+                }
+            }
+        }
+        let writer = target.writer(&run).await?;
+        let next = records.largest().map_or(1, |id| id.0 + 1);
+        let position = record.as_ref().map(|r| r.positions.active.clone());
+        Ok(Stream {
+            last_positions: record.and_then(|r| r.last_positions),
+            target,
+            registry,
+            records,
+            committer,
+            writer,
+            run,
+            next: CheckpointId(next),
+            position,
+            pending: Vec::new(),
+            newest,
+            retain: self.retain,
+            cleaned: status.runs.is_empty(),
+        })
+    }
+}
+
+/// What recovery came to: the newest commit that is known to be published, or why it stopped.
+fn settled(restored: Restored) -> Result<Option<Published>> {
+    match restored {
+        Restored::Continue { published, skipped }
+        | Restored::RestartRequired { published, skipped } => Ok(published
+            .into_iter()
+            .chain(skipped)
+            .max_by_key(|p| p.identifier)),
+        Restored::Mismatch(mismatch) => Err(Error::Mismatch(format!(
+            "checkpoint and table disagree: {mismatch:?}; `tidegate run --on-mismatch` shows the ways out"
+        ))),
+        Restored::Stopped(outcome) => Err(stopped(outcome)),
+    }
+}
+
+fn stopped(outcome: Outcome) -> Error {
+    let (kind, why) = match outcome {
+        Outcome::Fenced(why) => (ErrorKind::Fenced, why),
+        Outcome::Refused(why) => (ErrorKind::Refused, why),
+        Outcome::Undecided(why) => (ErrorKind::Undecided, why),
+        done => (ErrorKind::Corrupt, format!("{done:?} stopped a recovery")),
+    };
+    SinkError::new(kind, why).into()
+}
+
+/// An open stream.
+pub struct Stream {
+    target: TableTarget,
+    registry: Registry,
+    records: JobCheckpoints,
+    committer: PaimonCommitter,
+    writer: TableWriter,
+    run: Run,
+    next: CheckpointId,
+    position: Option<Vec<u8>>,
+    last_positions: Option<Positions>,
+    /// Complete checkpoints that are not published yet, oldest first.
+    pending: Vec<(Committable, Positions)>,
+    newest: Option<Published>,
+    retain: usize,
+    /// Files of earlier runs are gone.
+    cleaned: bool,
+}
+
+impl Stream {
+    /// Where to go on reading: the position of the last checkpoint, `None` at the very start.
+    pub fn position(&self) -> Option<&[u8]> {
+        self.position.as_deref()
+    }
+
+    /// The run that this stream is.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// Takes rows; `position` is where to go on after them. Durable with the next checkpoint.
+    ///
+    /// # Errors
+    /// Rows that do not fit the table; faults of the store.
+    pub async fn write(&mut self, batch: &RecordBatch, position: &[u8]) -> Result<()> {
+        self.writer.write(Rows::inserts(batch.clone())).await?;
+        self.position = Some(position.to_vec());
+        Ok(())
+    }
+
+    /// Makes everything written so far durable, then visible. Without rows and without a moved
+    /// position nothing is made. Call it again after an undecided error: it settles that first.
+    ///
+    /// # Errors
+    /// Faults; [`ErrorKind::Fenced`] where another run goes on with this job.
+    pub async fn checkpoint(&mut self) -> Result<Option<Published>> {
+        self.publish().await?;
+        self.take(RecordKind::Checkpoint).await?;
+        self.publish().await?;
+        Ok(self.newest.clone())
+    }
+
+    async fn take(&mut self, kind: RecordKind) -> Result<()> {
+        let id = self.next;
+        let messages = self.writer.prepare().await?;
+        let positions = Positions {
+            active: self.position.clone().unwrap_or_default(),
+            finished: Vec::new(),
+        };
+        let context = CommitContext {
+            job: self.run.job.clone(),
+            epoch: self.run.epoch,
+            checkpoint: id,
+            positions: Some(positions.clone()),
+            replaces: self.last_positions.clone(),
+            watermark: None,
+        };
+        let committable = self.committer.combine(&context, messages, 1, 1)?;
+        let empty = self.committer.is_empty(&committable)?;
+        let mut record = CheckpointRecord::new(
+            self.run.job.clone(),
+            id,
+            self.run.user.clone(),
+            self.run.epoch,
+        );
+        record.kind = kind;
+        record.target = self.target.name();
+        record.source = "stream".into();
+        record.positions = positions.clone();
+        record.newest_published.clone_from(&self.newest);
+        if !empty {
+            self.last_positions = Some(positions.clone());
+            self.pending.push((committable, positions));
+        }
+        record.last_positions.clone_from(&self.last_positions);
+        record.committables = self.pending.iter().map(|(c, _)| c.clone()).collect();
+        self.records.write(&record).await?;
+        self.next = CheckpointId(id.0 + 1);
+        Ok(())
+    }
+
+    async fn publish(&mut self) -> Result<()> {
+        while let Some((committable, _)) = self.pending.first() {
+            match self.committer.commit(committable).await? {
+                Outcome::Published(done) | Outcome::AlreadyPublished(done) => {
+                    self.newest = Some(done)
+                }
+                Outcome::Empty => {}
+                other => return Err(stopped(other)),
+            }
+            self.pending.remove(0);
+        }
+        if let Some(newest) = &self.newest {
+            let published = CheckpointId(u64::try_from(newest.identifier.0).unwrap_or(0));
+            self.records.retain(self.retain, published).await;
+        }
+        self.clean().await
+    }
+
+    /// Removes what earlier runs left behind, once this run has a record and a visible snapshot
+    /// \[R-13].
+    async fn clean(&mut self) -> Result<()> {
+        if self.cleaned || self.newest.is_none() || self.next.0 == 1 {
+            return Ok(());
+        }
+        let status = self.registry.job(&self.run.job).await?;
+        let earlier = status.earlier(self.run.epoch);
+        self.target.clean(&self.run, &earlier, &[]).await?;
+        self.registry
+            .forget_before(&self.run.job, self.run.epoch)
+            .await?;
+        self.cleaned = true;
+        Ok(())
+    }
+
+    /// A last checkpoint, the published note and a clean end.
+    ///
+    /// # Errors
+    /// As [`Stream::checkpoint`]; the stream can then be opened again.
+    pub async fn finish(mut self) -> Result<Option<Published>> {
+        self.publish().await?;
+        self.take(RecordKind::EndOfInput).await?;
+        self.publish().await?;
+        self.committer.leave_note().await?;
+        let last = CheckpointId(self.next.0.saturating_sub(1));
+        self.registry
+            .end(
+                &self.run.job,
+                self.run.epoch,
+                EndKind::Finished,
+                Some(last),
+                now_millis(),
+            )
+            .await?;
+        Ok(self.newest)
+    }
+
+    /// Gives up what was written since the last checkpoint; the next run goes on from there.
+    ///
+    /// # Errors
+    /// Where files stay behind; the next run of the job removes them.
+    pub async fn abort(mut self) -> Result<()> {
+        Ok(self.writer.abort().await?)
+    }
+}
+
+fn host() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map(|name| name.trim().to_owned())
+        .or_else(|_| std::env::var("HOSTNAME"))
+        .unwrap_or_else(|_| "unknown".to_owned())
+}
+
+/// For people only; no decision looks at it.
+fn now_millis() -> i64 {
+    use std::time::{SystemTime, UNIX_EPOCH};
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
+}

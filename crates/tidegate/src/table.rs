@@ -1,0 +1,157 @@
+//! A table: its store, its newest schema, and what can be made of both.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_commit::CommitError;
+use tidegate_model::{Snapshot, SnapshotId, TableSchema};
+use tidegate_recovery::Registry;
+use tidegate_storage::Store;
+
+use crate::error::{Error, Result};
+use crate::stream::StreamBuilder;
+use crate::target::{TableTarget, TargetOptions};
+
+/// An open table. Cheap to clone; sees the schema that was newest when it was opened.
+#[derive(Clone, Debug)]
+pub struct Table {
+    store: Store,
+    name: String,
+    schema: Arc<TableSchema>,
+}
+
+pub(crate) async fn create(store: &Store, schema: &TableSchema, name: &str) -> Result<()> {
+    // A table that could never be committed to is refused before it exists.
+    store.probe_create().await?;
+    match tidegate_commit::create_table(store, schema).await {
+        Err(CommitError::TableExists { url }) => Err(Error::Exists(format!(
+            "table `{name}` exists already ({url})"
+        ))),
+        other => Ok(other?),
+    }
+}
+
+pub(crate) async fn create_or_open(
+    store: Store,
+    schema: &TableSchema,
+    name: String,
+) -> Result<Table> {
+    match Table::on(store.clone(), name.clone()).await {
+        Err(Error::Commit(CommitError::NoTable { .. })) => {
+            match create(&store, schema, &name).await {
+                // Somebody else made it in between: compared like any other.
+                Ok(()) | Err(Error::Exists(_)) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Err(e) => return Err(e),
+        Ok(_) => {}
+    }
+    let table = Table::on(store, name).await?;
+    if let Err(differences) = table.schema.compatible_with(schema) {
+        return Err(Error::Config(format!(
+            "table `{}` ({}) is not what is declared: {}; change the declaration, or take another table name",
+            table.name,
+            table.store.url(),
+            differences.join("; ")
+        )));
+    }
+    Ok(table)
+}
+
+impl Table {
+    /// Opens a table by the URL or path of its folder.
+    ///
+    /// # Errors
+    /// [`Error::Commit`] where there is no table; faults of the store.
+    pub async fn open(url: &str) -> Result<Self> {
+        Self::on(Store::open(url, &BTreeMap::new())?, url.to_owned()).await
+    }
+
+    /// Opens a table by the URL or path of its folder, or makes it.
+    ///
+    /// # Errors
+    /// [`Error::Config`] lists the differences between the declared schema and the one found.
+    pub async fn create_or_open(url: &str, schema: &TableSchema) -> Result<Self> {
+        create_or_open(Store::open(url, &BTreeMap::new())?, schema, url.to_owned()).await
+    }
+
+    /// Opens the table at the root of a store.
+    ///
+    /// # Errors
+    /// As [`Table::open`].
+    pub async fn on(store: Store, name: String) -> Result<Self> {
+        let schema = Arc::new(tidegate_commit::load_schema(&store).await?);
+        Ok(Self {
+            store,
+            name,
+            schema,
+        })
+    }
+
+    /// For messages: `shop.orders`, or the URL it was opened by.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The store, rooted at the table.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The newest schema when it was opened.
+    pub fn schema(&self) -> &Arc<TableSchema> {
+        &self.schema
+    }
+
+    /// The newest snapshot, `None` where nothing was committed.
+    ///
+    /// # Errors
+    /// Faults of the store, unreadable files.
+    pub async fn latest_snapshot(&self) -> Result<Option<Snapshot>> {
+        Ok(tidegate_commit::latest_snapshot(&self.store).await?)
+    }
+
+    /// All snapshots, ascending.
+    ///
+    /// # Errors
+    /// Faults of the store, unreadable files.
+    pub async fn snapshots(&self) -> Result<Vec<Snapshot>> {
+        Ok(tidegate_commit::snapshots(&self.store).await?)
+    }
+
+    /// One snapshot.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; faults of the store, unreadable files.
+    pub async fn snapshot(&self, id: SnapshotId) -> Result<Snapshot> {
+        let found = tidegate_commit::snapshot(&self.store, id).await?;
+        found.map(|v| v.snapshot).ok_or_else(|| {
+            Error::NotFound(format!(
+                "snapshot {id} of `{}` not found: it expired, or was never made",
+                self.name
+            ))
+        })
+    }
+
+    /// Registrations of the jobs that write to it.
+    pub fn jobs(&self) -> Registry {
+        Registry::new(self.store.clone())
+    }
+
+    /// The table as a target of an engine.
+    ///
+    /// # Errors
+    /// [`Error::Config`] where this build cannot write it rightly; names the option.
+    pub fn target(&self, options: TargetOptions) -> Result<TableTarget> {
+        TableTarget::new(self.clone(), options)
+    }
+
+    /// A single-task stream of a job into the table: rows in, exactly once.
+    ///
+    /// # Errors
+    /// A job name that is none.
+    pub fn stream(&self, job: &str) -> Result<StreamBuilder> {
+        StreamBuilder::new(self.clone(), job)
+    }
+}

@@ -1,0 +1,229 @@
+//! A Paimon table as a target of an engine: writers and committer behind the contract of
+//! `tidegate-sink`.
+//!
+//! Owns the border between typed values and bytes: writers hand over commit messages, an engine
+//! carries their bytes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use tidegate_commit::PaimonCommitter;
+use tidegate_model::schema::BucketMode;
+use tidegate_model::{TableSchema, WritePlan};
+use tidegate_sink::{
+    BoxFuture, CleanReport, Committable, Committer, Message, Rows, Run, RunPrefix, SinkError,
+    Target, Writer, WriterMemory, WriterSet,
+};
+use tidegate_writer::{AppendWriter, ChannelRouter, MemoryBudget, WriterOptions};
+
+use crate::error::{Error, Result};
+use crate::table::Table;
+
+/// What writers of a run share and where they may spill.
+#[derive(Clone, Debug)]
+pub struct TargetOptions {
+    /// Memory of all writers.
+    pub budget: MemoryBudget,
+    /// Folder for rows that do not fit; the system's temporary folder by default.
+    pub spill_directory: Option<PathBuf>,
+    /// Bytes spilled at most.
+    pub spill_limit: Option<u64>,
+}
+
+impl Default for TargetOptions {
+    fn default() -> Self {
+        Self {
+            budget: MemoryBudget::new(256 << 20),
+            spill_directory: None,
+            spill_limit: None,
+        }
+    }
+}
+
+/// A table that rows can be carried into.
+#[derive(Clone, Debug)]
+pub struct TableTarget {
+    table: Table,
+    options: TargetOptions,
+    arrow: SchemaRef,
+    memory: WriterMemory,
+}
+
+impl TableTarget {
+    pub(crate) fn new(table: Table, options: TargetOptions) -> Result<Self> {
+        let schema = table.schema();
+        if let Some(why) = tidegate_model::options::unsupported_for_write(schema) {
+            return Err(Error::Config(format!(
+                "table `{}` cannot be written: {why}",
+                table.name()
+            )));
+        }
+        let memory = match schema.bucket_mode()? {
+            BucketMode::Unaware => WriterMemory::Nothing,
+            BucketMode::Fixed(_) => WriterMemory::BucketState,
+            BucketMode::Dynamic | BucketMode::CrossPartition | BucketMode::Postpone => {
+                return Err(Error::Config(format!(
+                    "table `{}` has a primary key; this build writes append tables",
+                    table.name()
+                )));
+            }
+        };
+        let arrow = tidegate_datafile::arrow_schema(&schema.fields)
+            .map_err(|e| Error::Config(format!("table `{}`: {e}", table.name())))?;
+        Ok(Self {
+            table,
+            options,
+            arrow: Arc::new(arrow),
+            memory,
+        })
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Schema of the batches that its writers take as they are; others are converted where nothing
+    /// is lost.
+    pub fn arrow_schema(&self) -> &SchemaRef {
+        &self.arrow
+    }
+
+    /// Opens one writer of a run on the table as it is now.
+    pub(crate) async fn writer(&self, run: &Run) -> Result<TableWriter> {
+        let schema = self.table.schema();
+        let views = match self.memory {
+            WriterMemory::Nothing => None,
+            WriterMemory::BucketState => {
+                let views =
+                    tidegate_commit::TableViews::open(self.table.store().clone(), run.user.clone())
+                        .await?;
+                Some(Arc::new(Views(views)) as Arc<dyn tidegate_writer::BucketViews>)
+            }
+        };
+        self.writer_with(schema, run, views)
+    }
+
+    fn writer_with(
+        &self,
+        schema: &Arc<TableSchema>,
+        run: &Run,
+        views: Option<Arc<dyn tidegate_writer::BucketViews>>,
+    ) -> Result<TableWriter> {
+        let prefix = schema.options.get("data-file.prefix").unwrap_or("data-");
+        let plan = WritePlan {
+            schema: schema.clone(),
+            file_prefix: format!("{prefix}{}", run.prefix),
+        };
+        let mut options = WriterOptions::default();
+        if let Some(directory) = &self.options.spill_directory {
+            options.spill_directory.clone_from(directory);
+        }
+        if let Some(limit) = self.options.spill_limit {
+            options.spill_limit = limit;
+        }
+        let store = self.table.store().clone().with_tag(&run.prefix.0);
+        let writer = AppendWriter::open(&plan, store, views, &self.options.budget, options)
+            .map_err(SinkError::from)?;
+        Ok(TableWriter(writer))
+    }
+}
+
+/// Answers writers of fixed buckets out of the snapshot that recovery has just published.
+struct Views(tidegate_commit::TableViews);
+
+impl tidegate_writer::BucketViews for Views {
+    fn views<'a>(
+        &'a self,
+        buckets: &'a [tidegate_writer::GroupKey],
+    ) -> BoxFuture<'a, Result<Vec<tidegate_model::BucketView>, SinkError>> {
+        Box::pin(async move {
+            let wanted: Vec<_> = buckets
+                .iter()
+                .map(|b| (b.partition.clone(), b.bucket))
+                .collect();
+            Ok(self.0.views(&wanted).await?)
+        })
+    }
+}
+
+/// A writer whose messages are bytes.
+pub(crate) struct TableWriter(AppendWriter);
+
+impl Writer for TableWriter {
+    type Batch = RecordBatch;
+
+    fn write<'a>(&'a mut self, rows: Rows<RecordBatch>) -> BoxFuture<'a, Result<(), SinkError>> {
+        Box::pin(async move { Ok(self.0.write_rows(rows).await?) })
+    }
+
+    fn prepare<'a>(&'a mut self) -> BoxFuture<'a, Result<Vec<Message>, SinkError>> {
+        Box::pin(async move {
+            let messages = self.0.prepare().await?;
+            let bytes = messages.iter().map(tidegate_commit::committable::message);
+            Ok(bytes.collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn abort<'a>(&'a mut self) -> BoxFuture<'a, Result<(), SinkError>> {
+        Box::pin(async move { Ok(self.0.abort().await?) })
+    }
+}
+
+fn sink_error(error: Error) -> SinkError {
+    match error {
+        Error::Sink(error) => error,
+        other => SinkError::new(other.kind(), other.to_string()),
+    }
+}
+
+impl Target for TableTarget {
+    type Batch = RecordBatch;
+
+    fn name(&self) -> String {
+        self.table.name().to_owned()
+    }
+
+    fn writer_memory(&self) -> WriterMemory {
+        self.memory
+    }
+
+    fn committer<'a>(
+        &'a self,
+        run: &'a Run,
+    ) -> BoxFuture<'a, Result<Box<dyn Committer>, SinkError>> {
+        Box::pin(async move {
+            let committer = PaimonCommitter::open(self.table.store().clone(), run.clone()).await?;
+            Ok(Box::new(committer) as Box<dyn Committer>)
+        })
+    }
+
+    fn writers<'a>(
+        &'a self,
+        run: &'a Run,
+        count: usize,
+    ) -> BoxFuture<'a, Result<WriterSet<RecordBatch>, SinkError>> {
+        Box::pin(async move {
+            let mut writers = Vec::with_capacity(count);
+            for _ in 0..count {
+                let writer = self.writer(run).await.map_err(sink_error)?;
+                writers.push(Box::new(writer) as Box<dyn Writer<Batch = RecordBatch>>);
+            }
+            let router = Box::new(ChannelRouter::new(self.table.schema(), count)?);
+            Ok(WriterSet { writers, router })
+        })
+    }
+
+    fn clean<'a>(
+        &'a self,
+        run: &'a Run,
+        earlier: &'a [RunPrefix],
+        pending: &'a [Committable],
+    ) -> BoxFuture<'a, Result<CleanReport, SinkError>> {
+        Box::pin(async move {
+            Ok(tidegate_commit::clean(self.table.store(), run, earlier, pending).await?)
+        })
+    }
+}
