@@ -342,12 +342,25 @@ impl Inner {
             };
             let path = join(dir, file_name);
             if meta.is_dir() && recurse {
+                // A link back up would be walked for ever.
+                let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+                if is_link && self.leads_back(dir, &entry.path()) {
+                    continue;
+                }
                 self.walk(op, &path, true, each)?;
             } else {
                 each(path, file_name, &meta);
             }
         }
         Ok(())
+    }
+
+    /// Whether a linked directory is the one that it stands in, or one above.
+    fn leads_back(&self, dir: &str, link: &Path) -> bool {
+        match (fs::canonicalize(self.full(dir)), fs::canonicalize(link)) {
+            (Ok(here), Ok(target)) => here.starts_with(target),
+            _ => true,
+        }
     }
 
     fn delete(&self, path: &str) -> Result<()> {

@@ -192,3 +192,19 @@ fn a_removed_directory_is_made_again() {
     assert_eq!(inner.create("a/b/f", "y".into(), "").unwrap(), Created::New);
     assert_eq!(inner.read("a/b/f").unwrap(), "y");
 }
+
+#[cfg(unix)]
+#[test]
+fn links_are_followed_but_never_in_circles() {
+    let (dir, inner) = fresh();
+    inner.create("a/f", "x".into(), "").unwrap();
+    std::os::unix::fs::symlink(dir.path().join("a"), dir.path().join("b")).unwrap();
+    std::os::unix::fs::symlink(dir.path(), dir.path().join("a/up")).unwrap();
+    std::os::unix::fs::symlink("nowhere", dir.path().join("dangling")).unwrap();
+    let mut found = Vec::new();
+    inner
+        .walk(Op::List, "", true, &mut |path, _, _| found.push(path))
+        .unwrap();
+    found.sort();
+    assert_eq!(found, ["a/f", "b/f"]);
+}
