@@ -119,7 +119,7 @@ pub fn judge(saved: &SavedState, view: &JobView, rules: Rules) -> Standing {
     }
     let mut last = saved.newest_published.as_ref().map(|p| p.identifier);
     for c in &saved.committables {
-        if last.is_some_and(|last| last >= c.identifier) {
+        if last.is_some_and(|last| last >= c.identifier) && rules.on(Rule::GuardOrder) {
             return Standing::Unknown(UnknownReason::OutOfOrder(c.identifier));
         }
         last = Some(c.identifier);
@@ -195,7 +195,7 @@ fn judge_committables(saved: &SavedState, table: &Own<'_>) -> Standing {
             published.append(&mut found);
             continue;
         }
-        if c.files == Files::Partly {
+        if c.files == Files::Partly && rules.on(Rule::GuardPartlyLive) {
             return Standing::Unknown(UnknownReason::PartlyLive(c.identifier));
         }
         if table

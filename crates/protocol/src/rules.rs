@@ -155,6 +155,10 @@ rules! {
     GuardNote,
     /// \[R-7]: without marker, live files count as published.
     GuardLiveFiles,
+    /// \[R-7]: files of which some are live are no answer.
+    GuardPartlyLive,
+    /// Saved committables come in the order of their identifiers \[C-4].
+    GuardOrder,
     /// \[R-8]: a rollback that takes others with it is refused.
     OthersProtected,
     /// \[R-8]: identifiers go on above the largest ever seen.

@@ -10,7 +10,7 @@ use crate::merge::{self, Merged, Piece};
 use crate::rules::Rule;
 use crate::step::{Draft, IndexPlan, Outcome, Refusal, Step, WritePlan};
 use std::sync::Arc;
-use tidegate_model::ids::SnapshotId;
+use tidegate_model::ids::{SchemaId, SnapshotId};
 
 /// The record counts of a snapshot \[C-40].
 struct Counts {
@@ -127,7 +127,11 @@ impl Attempt {
             digest: c.digest,
             // An empty commit does not count for the compare-and-set on the source.
             positions: c.positions.filter(|_| !self.is_empty()),
-            schema: latest.schema,
+            schema: if rules.on(Rule::NewestSchema) {
+                latest.schema
+            } else {
+                SchemaId(0)
+            },
             base_list: *base_list,
             delta_list: delta.list,
             changelog_list: delta.changelog.as_ref().map(|(_, list)| *list),

@@ -119,7 +119,10 @@ impl Attempt {
 
     fn look_back(&mut self) {
         match self.need() {
-            Need::Enough => self.decide(),
+            Need::Enough => {
+                self.gap = None;
+                self.decide();
+            }
             Need::Read(looking, from, to) => self.read(looking, from, to),
             Need::Unknown(from, to) => {
                 self.gap = Some((from, to));
@@ -138,7 +141,7 @@ impl Attempt {
             let to = SnapshotId(covered.to.0.saturating_add(chunk)).min(last);
             return Need::Read(Looking::Up, covered.to, to);
         }
-        if covered.from <= SnapshotId::FIRST || self.is_settled(covered.from) {
+        if self.knows_all() || self.is_answered() {
             return Need::Enough;
         }
         if let Some((from, to)) = self.gap {
@@ -185,6 +188,19 @@ impl Attempt {
             || self.committable.replaces.is_none()
             || self.ledger.newest_positions(None).is_some();
         (born || own || noted) && positions
+    }
+
+    /// True where what was looked at decides already, whatever lies below.
+    fn is_answered(&self) -> bool {
+        let epoch = self.ledger.newest_epoch.as_ref().and_then(|f| f.epoch);
+        if self.committable.epoch.is_some() && epoch > self.committable.epoch {
+            return self.rules().on(Rule::EpochFences);
+        }
+        let found = self.ledger.find(self.committable.identifier, self.half());
+        found.is_some_and(|found| {
+            self.committable.replaces.is_none()
+                || self.ledger.newest_positions(Some(found.id)).is_some()
+        })
     }
 
     /// The published note, where it is consulted.
