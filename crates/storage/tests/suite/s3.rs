@@ -1,7 +1,5 @@
 //! S3 against a real server over HTTP (MiniStack), started by the tests.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::collections::BTreeMap;
 
 use bytes::Bytes;

@@ -1,8 +1,5 @@
 //! A disk that takes no more (case B24, step 2), and rights that are missing.
 
-#![cfg(unix)]
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -52,7 +49,7 @@ fn b24_a_full_disk_is_a_failure_that_leaves_nothing() {
         .arg(test)
         .args([
             "--exact",
-            "the_process_that_cannot_write_more",
+            "full_disk::the_process_that_cannot_write_more",
             "--nocapture",
         ])
         .env(DIRECTORY, dir.path())

@@ -1,17 +1,15 @@
 //! The example programs run as written.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use std::collections::BTreeMap;
 
 use tidegate_test_services::S3Server;
 
 #[allow(dead_code, reason = "its main is not called here")]
-#[path = "../examples/one_winner.rs"]
+#[path = "../../examples/one_winner.rs"]
 mod one_winner;
 
 #[allow(dead_code, reason = "its main is not called here")]
-#[path = "../examples/check_store.rs"]
+#[path = "../../examples/check_store.rs"]
 mod check_store;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,12 +7,10 @@
     reason = "tests"
 )]
 
-mod proxy;
-
 use std::time::Duration;
 
+use crate::proxy::{Action, Proxy, Seen};
 use bytes::Bytes;
-use proxy::{Action, Proxy, Seen};
 use tidegate_storage::conformance::{self, Options, Usable};
 use tidegate_storage::{Create, ErrorKind, Op, RetryPolicy, Store, UploadOptions};
 use tidegate_test_services::S3Server;
@@ -43,7 +41,9 @@ async fn behind(
     let plain = Store::open(&url, &server.options()).unwrap();
     let mut options = server.options();
     options.insert("s3.endpoint".into(), proxy.endpoint());
-    options.insert("s3.request-timeout".into(), "500 ms".into());
+    if prefix.ends_with("hang") {
+        options.insert("s3.request-timeout".into(), "2 s".into());
+    }
     let store = Store::open(&url, &options).unwrap().with_retry(quick());
     (store, plain, proxy)
 }

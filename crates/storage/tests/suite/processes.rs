@@ -1,7 +1,5 @@
 //! Creation on a local disk between processes (case B20, steps 1 and 3).
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::collections::BTreeMap;
 use std::process::Command;
 
@@ -54,7 +52,11 @@ fn b20_of_sixteen_processes_one_wins_each_round() {
     let children: Vec<_> = (0..PROCESSES)
         .map(|i| {
             Command::new(&test)
-                .args(["--exact", "one_of_the_racing_processes", "--nocapture"])
+                .args([
+                    "--exact",
+                    "processes::one_of_the_racing_processes",
+                    "--nocapture",
+                ])
                 .env(DIRECTORY, dir.path())
                 .env(NAME, format!("process-{i}"))
                 .spawn()

@@ -1,7 +1,5 @@
 //! The local and the memory store, through the public interface only.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};

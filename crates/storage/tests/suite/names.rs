@@ -1,7 +1,5 @@
 //! Any legal name comes back byte for byte.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
-
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
