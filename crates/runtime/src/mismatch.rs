@@ -1,0 +1,122 @@
+//! What a person needs to know where a job cannot go on by itself: exit code 6.
+
+use std::fmt;
+
+use tidegate_sink::{CheckpointId, JobHistory, JobName, Mismatch, Resolution, ResolutionPlan};
+
+/// Why the job cannot go on by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// There are no checkpoints, and the target has commits of this job.
+    NoCheckpoints(Box<JobHistory>),
+    /// Checkpoint and target disagree \[R-7].
+    Standing(Mismatch),
+    /// Another job's checkpoints are of the same source and target \[R-17].
+    OtherJob(Vec<JobName>),
+}
+
+/// Everything around it, for a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MismatchReport {
+    /// The job.
+    pub job: JobName,
+    /// The target.
+    pub target: String,
+    /// What is wrong.
+    pub why: Why,
+    /// The checkpoint that was looked at.
+    pub checkpoint: Option<CheckpointId>,
+    /// The checkpoint directory looked in.
+    pub looked_in: String,
+    /// The directory that the newest registration names.
+    pub registered: Option<String>,
+    /// The ways out, each with what it would do or why it cannot be gone \[R-8].
+    pub ways: Vec<(Resolution, Result<ResolutionPlan, String>)>,
+}
+
+/// The option's value that takes a way out.
+pub fn way_name(resolution: Resolution) -> &'static str {
+    match resolution {
+        Resolution::RollbackTable { .. } => "rollback-table",
+        Resolution::ContinueFromTable => "continue-from-table",
+        Resolution::AcceptDuplicates => "accept-duplicates",
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoCheckpoints(history) => {
+                f.write_str("there are no checkpoints, and the table has commits of this job")?;
+                if let Some(newest) = &history.newest {
+                    write!(f, " (the newest is {} in version {})", newest.identifier, newest.version)?;
+                }
+                Ok(())
+            }
+            Self::Standing(Mismatch::AheadBeyond { commits }) => {
+                let ids: Vec<_> = commits.iter().map(|c| c.identifier.to_string()).collect();
+                write!(
+                    f,
+                    "the table has {} commits of this job that the checkpoint knows nothing of ({})",
+                    ids.len(),
+                    ids.join(", ")
+                )
+            }
+            Self::Standing(Mismatch::Behind { missing }) => write!(
+                f,
+                "commit {} (version {}) was published when the checkpoint was taken, and the table \
+                 no longer has it",
+                missing.identifier, missing.version
+            ),
+            Self::Standing(Mismatch::Diverged { found, saved }) => write!(
+                f,
+                "commit {} in the table (version {}) has other content than the checkpoint's \
+                 ({saved})",
+                found.identifier, found.version
+            ),
+            Self::Standing(Mismatch::Unknown { why }) => {
+                write!(f, "it cannot be told whether the checkpoint is published: {why}")
+            }
+            Self::OtherJob(jobs) => {
+                let names: Vec<_> = jobs.iter().map(JobName::as_str).collect();
+                write!(
+                    f,
+                    "the checkpoint directory holds checkpoints of {} for the same table and \
+                     source; starting anew would carry every row a second time",
+                    names.join(", ")
+                )
+            }
+        }
+    }
+}
+
+impl fmt::Display for MismatchReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "job {} and {} disagree: {}", self.job, self.target, self.why)?;
+        write!(f, "looked in {}", self.looked_in)?;
+        if let Some(id) = self.checkpoint {
+            write!(f, ", checkpoint {id}")?;
+        }
+        if let Some(registered) = &self.registered {
+            write!(f, "\nthe job's newest run kept its checkpoints in {registered}")?;
+            if *registered != self.looked_in {
+                f.write_str(" - another directory: perhaps checkpoint.directory is wrong")?;
+            }
+        }
+        if let Why::OtherJob(jobs) = &self.why {
+            for job in jobs {
+                write!(f, "\n  --adopt {job}: go on where it stands, under the new name")?;
+            }
+            f.write_str("\n  --new-job: start anew")?;
+        }
+        for (way, plan) in &self.ways {
+            write!(f, "\n  --on-mismatch {}", way_name(*way))?;
+            match plan {
+                Ok(plan) if plan.steps.is_empty() => {}
+                Ok(plan) => write!(f, ": {}", plan.steps.join("; "))?,
+                Err(why) => write!(f, ": not possible: {why}")?,
+            }
+        }
+        Ok(())
+    }
+}
