@@ -12,6 +12,7 @@ use arrow::record_batch::RecordBatch;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tidegate_datafile::{FilePlan, Normaliser};
 use tidegate_model::layout::{DataFileName, PartitionPaths, bucket_dir};
+use tidegate_model::options::{TableOptions, unsupported_for_write};
 use tidegate_model::{
     BucketView, CommitMessage, CompactIncrement, DataFileMeta, DataIncrement, TableSchema, WritePlan,
 };
@@ -26,7 +27,7 @@ use crate::error::{Result, WriterError};
 use crate::files::Files;
 use crate::generation::Generation;
 use crate::route::{GroupId, GroupKey, Routed, Router};
-use crate::settings::{TableSettings, WriterOptions};
+use crate::settings::WriterOptions;
 use crate::uploads::Uploads;
 use crate::views::BucketViews;
 
@@ -153,6 +154,9 @@ impl AppendWriter {
         options: WriterOptions,
     ) -> Result<Self> {
         let schema = Arc::clone(&plan.schema);
+        if let Some(why) = unsupported_for_write(&schema) {
+            return Err(WriterError::Config(why));
+        }
         let config = |e: tidegate_datafile::Error| WriterError::Config(e.to_string());
         let file_plan = FilePlan::new(&schema).map_err(config)?;
         let normaliser = Normaliser::new(&schema.fields).map_err(config)?;
@@ -164,21 +168,23 @@ impl AppendWriter {
                     .to_owned(),
             ));
         }
-        let table = TableSettings::new(&schema)?;
+        let options_of_table = TableOptions::of(&schema);
+        let table = options_of_table.map_err(|e| WriterError::Config(e.to_string()))?.data_file;
         let runtime = Handle::try_current().map_err(|e| WriterError::Task {
             what: "opening a writer outside of a Tokio runtime",
             reason: e.to_string(),
         })?;
         let share = Arc::new(budget.join());
-        let codec = schema.options.get("file.compression").unwrap_or("zstd");
         let names = DataFileName::new(
             &plan.file_prefix,
             &options.uuid.to_string(),
-            "parquet",
-            codec,
-            table.codec_in_name,
+            &table.format,
+            &table.compression,
+            table.suffix_includes_compression,
         );
-        let directories = Directories::new(&schema, table.directory.clone());
+        let paths = schema.partition_paths().map_err(|e| WriterError::Config(e.to_string()))?;
+        let below = table.path_directory.clone().unwrap_or_default();
+        let directories = Directories { paths, below };
         let files = Arc::new(Files {
             plan: file_plan,
             schema_id: schema.id,
@@ -721,18 +727,6 @@ impl Summary {
 }
 
 impl Directories {
-    fn new(schema: &TableSchema, below: String) -> Self {
-        let columns = schema
-            .partition_keys
-            .iter()
-            .filter_map(|name| schema.fields.iter().find(|field| field.name == *name))
-            .map(|field| (field.name.clone(), field.data_type.logical.clone()))
-            .collect();
-        let default = schema.options.get("partition.default-name").unwrap_or("__DEFAULT_PARTITION__");
-        let legacy = schema.options.get("partition.legacy-name").is_none_or(|text| text != "false");
-        Self { paths: PartitionPaths::new(columns, default, legacy), below }
-    }
-
     fn of(&self, key: &GroupKey) -> Result<String> {
         let partition = self.paths.path(&key.partition)?;
         let bucket = bucket_dir(key.bucket);

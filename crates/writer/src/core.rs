@@ -176,7 +176,7 @@ impl Core {
                 self.encode(group, &generation, parts)?;
                 continue;
             }
-            let target = self.files.table.target_bytes;
+            let target = self.files.table.target_size;
             let waiting = self.group(group).map_or(0, |g| g.spilled_bytes);
             if (waiting + rows * row_bytes) as u64 >= target
                 || (rows as u64 >= self.files.table.target_rows)

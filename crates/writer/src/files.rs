@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow::record_batch::RecordBatch;
 use tidegate_datafile::{FileEncoder, FilePlan};
 use tidegate_model::layout::DataFileName;
+use tidegate_model::options::DataFileOptions;
 use tidegate_model::{BinaryRow, DataFileMeta, FileSource, Level, SchemaId, SimpleStats};
 
 use crate::budget::{BudgetShare, Reservation};
 use crate::error::{Result, WriterError};
 use crate::route::GroupId;
-use crate::settings::{Clock, TableSettings};
+use crate::settings::Clock;
 use crate::uploads::{Ended, Sending, Uploads};
 
 /// What all files of a writer share.
@@ -24,7 +25,7 @@ pub(crate) struct Files {
     pub(crate) schema_id: SchemaId,
     pub(crate) names: DataFileName,
     pub(crate) next: AtomicU64,
-    pub(crate) table: TableSettings,
+    pub(crate) table: DataFileOptions,
     pub(crate) share: Arc<BudgetShare>,
     pub(crate) clock: Arc<dyn Clock>,
     /// What an open encoder is counted with at least.
@@ -82,8 +83,8 @@ impl OpenFile {
     }
 
     /// True once the file has its target size or rows.
-    pub(crate) fn is_full(&self, table: &TableSettings) -> bool {
-        self.rows() >= table.target_rows || self.encoder.encoded_len() >= table.target_bytes
+    pub(crate) fn is_full(&self, table: &DataFileOptions) -> bool {
+        self.rows() >= table.target_rows || self.encoder.encoded_len() >= table.target_size
     }
 
     /// Appends rows.

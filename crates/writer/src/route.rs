@@ -11,6 +11,7 @@ use arrow::array::UInt32Array;
 use arrow::compute::take_record_batch;
 use arrow::record_batch::RecordBatch;
 use tidegate_datafile::normalise;
+use tidegate_model::options::TableOptions;
 use tidegate_model::bucket::{BucketFunction, bucket_of_hash, hash};
 use tidegate_model::{BinaryRow, BucketId, DataField, TableSchema};
 use tidegate_sink::{ErrorKind, Rows, SinkError};
@@ -330,13 +331,12 @@ impl Router {
 impl Buckets {
     fn new(schema: &TableSchema) -> Result<Self> {
         let config = |text: String| Err(WriterError::Config(text));
-        let text = schema.options.get("bucket").unwrap_or("-1").trim();
-        let Ok(count) = text.parse::<i32>() else {
-            return config(format!("option bucket = {text}: expected a number"));
-        };
+        let options = TableOptions::of(schema).map_err(|e| WriterError::Config(e.to_string()))?;
         if !schema.primary_keys.is_empty() {
             return config("tables with a primary key need a merging writer".to_owned());
         }
+        let (count, function, names) =
+            (options.bucket, options.bucket_function, options.bucket_keys);
         if count == -1 {
             return Ok(Self::Unaware);
         }
@@ -345,23 +345,10 @@ impl Buckets {
                 "option bucket = {count}: a table without primary key has -1 or a positive number"
             ));
         }
-        let names: Vec<String> = schema
-            .options
-            .get("bucket-key")
-            .unwrap_or_default()
-            .split(',')
-            .map(|name| name.trim().to_owned())
-            .filter(|name| !name.is_empty())
-            .collect();
         if names.is_empty() {
             return config(format!("option bucket = {count} needs the option bucket-key"));
         }
         let key = KeyColumns::new(schema, &names, "bucket-key")?;
-        let function = match schema.options.get("bucket-function.type") {
-            Some(text) => BucketFunction::from_option(text)
-                .map_err(|e| WriterError::Config(e.to_string()))?,
-            None => BucketFunction::Default,
-        };
         if let Some((why, name)) =
             key.types().iter().zip(&names).find_map(|(t, n)| t.unfit_as_key().map(|why| (why, n)))
         {
