@@ -200,7 +200,7 @@ impl PaimonCommitter {
             &decoded,
             Some(self.run.epoch),
             made_by != Some(self.run.epoch),
-            self.settings.buckets,
+            self.settings.total_buckets,
         );
         let ledger = if framed.user == self.run.user {
             self.ledger.clone()

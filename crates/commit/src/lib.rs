@@ -8,6 +8,7 @@
 //!
 //! Knows no Arrow and no Parquet: data files are names and numbers here.
 
+mod clean;
 mod committer;
 mod digest;
 mod env;
@@ -21,7 +22,6 @@ mod merge;
 mod meta;
 mod names;
 mod note;
-mod partition_stats;
 mod paths;
 mod properties;
 mod publish;
@@ -29,9 +29,11 @@ mod registry;
 mod resolve;
 mod settings;
 mod table;
+mod view;
 
 pub mod committable;
 
+pub use clean::clean;
 pub use committer::PaimonCommitter;
 pub use digest::digest;
 pub use env::{Env, SeededEnv, SystemEnv};
@@ -41,3 +43,4 @@ pub use names::run_prefix;
 pub use note::Note;
 pub use properties::{ActiveAt, INLINE_POSITIONS, Marks, PositionMarks, positions_hash};
 pub use table::{create_table, latest_snapshot, load_schema, snapshot, snapshots};
+pub use view::LiveView;

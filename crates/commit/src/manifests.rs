@@ -4,11 +4,11 @@ use bytes::Bytes;
 use tidegate_format::manifest::{Encoder, FieldSet};
 use tidegate_format::{Codec, manifest_list};
 use tidegate_model::data_type::LogicalType;
-use tidegate_model::{BucketId, EntryKind, Level, ManifestEntry, ManifestFile, SchemaId, layout};
+use tidegate_model::manifest::ManifestSummary;
+use tidegate_model::{ManifestEntry, ManifestFile, layout};
 
 use crate::error::{CommitError, Result};
 use crate::names::MetadataNames;
-use crate::partition_stats::PartitionStats;
 
 /// How metadata files are written.
 #[derive(Clone, Debug)]
@@ -45,21 +45,13 @@ impl<T> Encoded<T> {
 pub(crate) struct ManifestRoller<'a> {
     settings: &'a ManifestSettings,
     names: &'a MetadataNames,
-    open: Option<Open<'a>>,
+    open: Option<Open>,
 }
 
-struct Open<'a> {
+struct Open {
     encoder: Encoder,
     fields: FieldSet,
-    stats: PartitionStats<'a>,
-    added: i64,
-    deleted: i64,
-    schema: SchemaId,
-    buckets: Option<(BucketId, BucketId)>,
-    levels: Option<(Level, Level)>,
-    /// First and last row id while every entry has one.
-    rows: Option<(i64, i64)>,
-    every_row_id: bool,
+    summary: ManifestSummary,
 }
 
 impl<'a> ManifestRoller<'a> {
@@ -77,16 +69,10 @@ impl<'a> ManifestRoller<'a> {
         let open = self.open.get_or_insert_with(|| Open {
             encoder: Encoder::new(fields, settings.codec, settings.sync),
             fields,
-            stats: PartitionStats::new(&settings.partition_types),
-            added: 0,
-            deleted: 0,
-            schema: SchemaId(0),
-            buckets: None,
-            levels: None,
-            rows: None,
-            every_row_id: true,
+            summary: ManifestSummary::new(settings.partition_types.clone()),
         });
-        open.push(entry)?;
+        open.encoder.push(entry).map_err(|e| CommitError::corrupt("manifest entry", e))?;
+        open.summary.add(entry).map_err(|e| CommitError::corrupt("manifest entry", e))?;
         if ended.is_none() && open.encoder.is_full(settings.target_size) {
             return self.finish();
         }
@@ -101,50 +87,14 @@ impl<'a> ManifestRoller<'a> {
     }
 }
 
-impl Open<'_> {
-    fn push(&mut self, entry: &ManifestEntry) -> Result<()> {
-        self.encoder.push(entry).map_err(|e| CommitError::corrupt("manifest entry", e))?;
-        self.stats.add(&entry.partition)?;
-        match entry.kind {
-            EntryKind::Add => self.added += 1,
-            EntryKind::Delete => self.deleted += 1,
-        }
-        let file = &entry.file;
-        self.schema = self.schema.max(file.schema_id);
-        let (low, high) = self.buckets.unwrap_or((entry.bucket, entry.bucket));
-        self.buckets = Some((low.min(entry.bucket), high.max(entry.bucket)));
-        let (low, high) = self.levels.unwrap_or((file.level, file.level));
-        self.levels = Some((low.min(file.level), high.max(file.level)));
-        match file.first_row_id {
-            Some(first) => {
-                let last = first.saturating_add(file.row_count).saturating_sub(1);
-                let (low, high) = self.rows.unwrap_or((first, last));
-                self.rows = Some((low.min(first), high.max(last)));
-            }
-            None => self.every_row_id = false,
-        }
-        Ok(())
-    }
-
+impl Open {
     fn finish(self, name: String) -> Result<Encoded<ManifestFile>> {
         let finished = self.encoder.finish();
         let bytes = finished.map_err(|e| CommitError::corrupt(name.as_str(), e))?.bytes;
-        let rows = self.rows.filter(|_| self.every_row_id);
-        let what = ManifestFile {
-            file_name: name,
-            file_size: length(&bytes),
-            num_added_files: self.added,
-            num_deleted_files: self.deleted,
-            partition_stats: self.stats.finish()?,
-            schema_id: self.schema,
-            min_bucket: self.buckets.map(|b| b.0),
-            max_bucket: self.buckets.map(|b| b.1),
-            min_level: self.levels.map(|l| l.0),
-            max_level: self.levels.map(|l| l.1),
-            min_row_id: rows.map(|r| r.0),
-            max_row_id: rows.map(|r| r.1),
-        };
-        let path = layout::manifest_path(&what.file_name);
+        let size = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
+        let path = layout::manifest_path(&name);
+        let what = self.summary.finish(name, size);
+        let what = what.map_err(|e| CommitError::corrupt(path.as_str(), e))?;
         Ok(Encoded { what, path, bytes: bytes.into() })
     }
 }
@@ -175,8 +125,4 @@ pub(crate) fn encode_list(
         .map_err(|e| CommitError::corrupt(name.as_str(), e))?;
     let path = layout::manifest_path(&name);
     Ok(Encoded { what: (name, bytes.len() as u64), path, bytes: bytes.into() })
-}
-
-fn length(bytes: &[u8]) -> i64 {
-    i64::try_from(bytes.len()).unwrap_or(i64::MAX)
 }

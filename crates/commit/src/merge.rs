@@ -1,9 +1,9 @@
 //! Carries out the merging of manifests that the protocol planned \[C-42], \[C-43].
 
-use tidegate_model::{ManifestEntry, ManifestFile};
+use tidegate_model::manifest::merge_entries;
+use tidegate_model::{EntryKind, ManifestEntry, ManifestFile};
 
-use crate::error::Result;
-use crate::live::Fold;
+use crate::error::{CommitError, Result};
 use crate::manifests::{Encoded, ManifestRoller, ManifestSettings};
 use crate::meta::Meta;
 use crate::names::MetadataNames;
@@ -15,13 +15,15 @@ pub(crate) async fn merged_entries(
     inputs: &[ManifestFile],
     drop_deletes: bool,
 ) -> Result<Vec<ManifestEntry>> {
-    let mut fold = Fold::default();
+    let mut entries = Vec::new();
     for input in inputs {
-        for entry in meta.entries(&input.file_name).await? {
-            fold.push(entry);
-        }
+        entries.extend(meta.entries(&input.file_name).await?);
     }
-    Ok(fold.into_merged(drop_deletes))
+    let mut merged = merge_entries(entries).map_err(|e| CommitError::corrupt("manifests", e))?;
+    if drop_deletes {
+        merged.retain(|entry| entry.kind == EntryKind::Add);
+    }
+    Ok(merged)
 }
 
 /// The entries as new manifests.

@@ -1,11 +1,12 @@
 //! Where the data, changelog and index files of a table lie.
 
 use tidegate_model::layout::{self, PartitionPaths};
+use tidegate_model::options::TableOptions;
 use tidegate_model::{BinaryRow, BucketId, TableSchema};
 
 use crate::error::{CommitError, Result};
-use crate::partition_stats::partition_types;
 use crate::registry::File;
+use crate::settings::config;
 
 /// Paths of files, relative to the table.
 #[derive(Clone, Debug)]
@@ -18,15 +19,13 @@ pub(crate) struct Paths {
 
 impl Paths {
     pub(crate) fn of_table(schema: &TableSchema) -> Result<Self> {
-        let options = &schema.options;
-        let columns = schema.partition_keys.iter().cloned().zip(partition_types(schema)?).collect();
-        let default_name = options.get("partition.default-name").unwrap_or("__DEFAULT_PARTITION__");
-        let legacy = options.get("partition.legacy-name") != Some("false");
+        let options = TableOptions::of(schema).map_err(config)?;
+        let beside = schema.options.bool("index-file-in-data-file-dir").map_err(config)?;
         Ok(Self {
-            partitions: PartitionPaths::new(columns, default_name, legacy),
-            data_dir: options.get("data-file.path-directory").map(str::to_owned),
-            index_beside_data: options.get("index-file-in-data-file-dir") == Some("true"),
-            unaware: schema.primary_keys.is_empty() && options.get("bucket").is_none_or(|b| b == "-1"),
+            partitions: schema.partition_paths().map_err(config)?,
+            data_dir: options.data_file.path_directory,
+            index_beside_data: beside == Some(true),
+            unaware: schema.is_append() && options.bucket == -1,
         })
     }
 

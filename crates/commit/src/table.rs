@@ -22,7 +22,7 @@ pub async fn create_table(store: &Store, schema: &TableSchema) -> Result<()> {
             schema.id
         )));
     }
-    crate::settings::check_supported(schema)?;
+    schema.validate().map_err(crate::settings::config)?;
     let path = layout::schema_path(SchemaId(0));
     let bytes = bytes::Bytes::from(schema::encode(schema));
     let mut outcome = store.create_if_absent(&path, bytes.clone()).await;
