@@ -1,86 +1,93 @@
 //! Numbers as Java prints them: parts of partition paths depend on it \[F-1.4].
 
-/// As `Double.toString`.
+mod digits;
+
+use digits::Digits;
+
+/// As `Double.toString` of Java 8 to 17, on which Paimon runs.
 ///
-/// The shortest digits that read back as the same number, at least two; as Java does since release
-/// 19. Older releases print a needless digit for a few numbers (2.0E-3 comes out right, 2.2E-322 and
-/// the like do not): such a partition directory would differ between Java releases too.
+/// Not always the shortest digits: those releases print `2.0E23` as `1.9999999999999998E23`. Java 19 changed it, so that partitions by such numbers depend on the
+/// reader's Java; we follow the releases that Paimon supports.
 pub fn double(value: f64) -> String {
-    if let Some(word) = word(
-        value.is_nan(),
-        value.is_infinite(),
-        value.is_sign_negative(),
-    ) {
-        return word.to_owned();
+    let bits = value.to_bits();
+    let (sign, fraction) = (value.is_sign_negative(), bits & ((1 << 52) - 1));
+    match ((bits >> 52) & 0x7ff) as i32 {
+        0x7ff => word(fraction != 0, sign).to_owned(),
+        0 if fraction == 0 => zero(sign).to_owned(),
+        0 => {
+            let leading = fraction.leading_zeros() as i32;
+            let shift = leading - 11;
+            print(
+                sign,
+                &Digits::of(1 - shift - 1_023, fraction << shift, 64 - leading),
+            )
+        }
+        exponent => print(
+            sign,
+            &Digits::of(exponent - 1_023, fraction | (1 << 52), 53),
+        ),
     }
-    let shortest = format!("{value:e}");
-    layout(if two_digits(&shortest) {
-        shortest
-    } else {
-        format!("{value:.1e}")
-    })
 }
 
 /// As `Float.toString`; see [`double`].
 pub fn float(value: f32) -> String {
-    if let Some(word) = word(
-        value.is_nan(),
-        value.is_infinite(),
-        value.is_sign_negative(),
-    ) {
-        return word.to_owned();
-    }
-    let shortest = format!("{value:e}");
-    layout(if two_digits(&shortest) {
-        shortest
-    } else {
-        format!("{value:.1e}")
-    })
-}
-
-fn word(nan: bool, infinite: bool, negative: bool) -> Option<&'static str> {
-    match (nan, infinite, negative) {
-        (true, ..) => Some("NaN"),
-        (_, true, false) => Some("Infinity"),
-        (_, true, true) => Some("-Infinity"),
-        _ => None,
+    let bits = value.to_bits();
+    let (sign, fraction) = (value.is_sign_negative(), bits & ((1 << 23) - 1));
+    match ((bits >> 23) & 0xff) as i32 {
+        0xff => word(fraction != 0, sign).to_owned(),
+        0 if fraction == 0 => zero(sign).to_owned(),
+        0 => {
+            let leading = fraction.leading_zeros() as i32;
+            let shift = leading - 8;
+            let mantissa = u64::from(fraction << shift) << 29;
+            print(sign, &Digits::of(1 - shift - 127, mantissa, 32 - leading))
+        }
+        exponent => print(
+            sign,
+            &Digits::of(exponent - 127, u64::from(fraction | (1 << 23)) << 29, 24),
+        ),
     }
 }
 
-fn two_digits(text: &str) -> bool {
-    text.contains('.')
+fn word(nan: bool, negative: bool) -> &'static str {
+    match (nan, negative) {
+        (true, _) => "NaN",
+        (false, false) => "Infinity",
+        (false, true) => "-Infinity",
+    }
 }
 
-/// From Rust's `d.ddde±x` to Java's form: plain from 10^-3 to 10^7, else with `E`.
-fn layout(text: String) -> String {
-    let Some((mantissa, exponent)) = text.split_once('e') else {
-        return text;
+fn zero(negative: bool) -> &'static str {
+    if negative { "-0.0" } else { "0.0" }
+}
+
+/// Plain from 10^-3 to 10^7, else with `E`; at least one digit on either side of the point.
+fn print(negative: bool, Digits { text, point }: &Digits) -> String {
+    let sign = if negative { "-" } else { "" };
+    let or_zero = |text: &str| {
+        if text.is_empty() {
+            "0".to_owned()
+        } else {
+            text.to_owned()
+        }
     };
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let (sign, mantissa) = match mantissa.strip_prefix('-') {
-        Some(rest) => ("-", rest),
-        None => ("", mantissa),
-    };
-    let digits: String = mantissa.chars().filter(|c| *c != '.').collect();
-    if digits.chars().all(|c| c == '0') {
-        return format!("{sign}0.0");
+    match usize::try_from(*point) {
+        Ok(whole @ 1..=7) => {
+            let padded = format!("{text:0<whole$}");
+            let (before, after) = padded.split_at(whole);
+            format!("{sign}{before}.{}", or_zero(after))
+        }
+        _ if (-2..=0).contains(point) => {
+            format!(
+                "{sign}0.{}{text}",
+                "0".repeat(point.unsigned_abs() as usize)
+            )
+        }
+        _ => {
+            let (first, rest) = text.split_at(1);
+            format!("{sign}{first}.{}E{}", or_zero(rest), point - 1)
+        }
     }
-    if !(-3..7).contains(&exponent) {
-        let (first, rest) = digits.split_at(1);
-        return format!("{sign}{first}.{rest}E{exponent}");
-    }
-    let significant = digits.trim_end_matches('0');
-    if exponent < 0 {
-        let zeros = "0".repeat(exponent.unsigned_abs() as usize - 1);
-        return format!("{sign}0.{zeros}{significant}");
-    }
-    let whole = exponent as usize + 1;
-    let padded = format!("{significant:0<whole$}");
-    let (before, after) = padded.split_at(whole);
-    format!(
-        "{sign}{before}.{}",
-        if after.is_empty() { "0" } else { after }
-    )
 }
 
 /// An unscaled value as `BigDecimal.toPlainString` with its scale.
@@ -129,7 +136,9 @@ mod tests {
             (1e7, "1.0E7"),
             (1.234_567_8e7, "1.2345678E7"),
             (1e10, "1.0E10"),
-            (2e23, "2.0E23"),
+            (2e23, "1.9999999999999998E23"),
+            (1.254e22, "1.2540000000000001E22"),
+            (2e-3, "0.002"),
             (1e23, "1.0E23"),
             (f64::MAX, "1.7976931348623157E308"),
             (f64::MIN_POSITIVE, "2.2250738585072014E-308"),
@@ -148,6 +157,8 @@ mod tests {
             (0.1, "0.1"),
             (16_777_216.0, "1.6777216E7"),
             (457_785.06, "457785.06"),
+            (5e15, "5.0000001E15"),
+            (2.199_898_4e8, "2.19989984E8"),
         ] {
             assert_eq!(float(value), wanted);
         }

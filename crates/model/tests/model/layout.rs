@@ -3,7 +3,7 @@
 use crate::support::{data_type, datum, golden, list};
 use proptest::prelude::*;
 use tidegate_model::layout::{self, DataFileName, PartitionPaths, escape, format_of, unescape};
-use tidegate_model::{BinaryRow, BucketId, Datum, LogicalType, SchemaId, SnapshotId};
+use tidegate_model::{BinaryRow, BucketId, Datum, LogicalType, SchemaId, SnapshotId, java_text};
 use tidegate_sink::{Epoch, JobName};
 
 const DEFAULT: &str = "__DEFAULT_PARTITION__";
@@ -36,6 +36,25 @@ fn every_partition_of_java_gets_javas_path() {
         seen += 1;
     }
     assert!(seen > 500, "{seen}");
+}
+
+/// Random, decimal-looking and power-of-two numbers, and what Java 17 prints for them.
+#[test]
+fn numbers_are_spelled_as_java_17_spells_them() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tests/golden/vectors/java-number-text.txt"
+    );
+    let text = std::fs::read_to_string(path).unwrap();
+    for line in text.lines() {
+        let parts: Vec<_> = line.split(' ').collect();
+        let got = match parts[0] {
+            "D" => java_text::double(f64::from_bits(parts[1].parse::<i64>().unwrap() as u64)),
+            _ => java_text::float(f32::from_bits(parts[1].parse::<i32>().unwrap() as u32)),
+        };
+        assert_eq!(got, parts[2], "{line}");
+    }
+    assert!(text.lines().count() > 2_500);
 }
 
 /// The table of [F-1.4].
@@ -286,7 +305,7 @@ proptest! {
     #[test]
     fn equal_paths_mean_equal_texts(a in ".{0,12}", b in ".{0,12}") {
         let of = |s: &str| path("p", "STRING", true, Some(Datum::String(s.to_owned()))).unwrap();
-        let blank = |s: &str| s.chars().all(tidegate_model::java_text::is_whitespace);
+        let blank = |s: &str| s.chars().all(java_text::is_whitespace);
         if a != b && !blank(&a) && !blank(&b) {
             prop_assert_ne!(of(&a), of(&b));
         }
@@ -295,9 +314,9 @@ proptest! {
     #[test]
     fn floats_read_back(value in any::<f64>(), single in any::<f32>()) {
         prop_assume!(!value.is_nan() && !single.is_nan());
-        let text = tidegate_model::java_text::double(value).replace("Infinity", "inf");
+        let text = java_text::double(value).replace("Infinity", "inf");
         prop_assert_eq!(text.parse::<f64>().unwrap(), value);
-        let text = tidegate_model::java_text::float(single).replace("Infinity", "inf");
+        let text = java_text::float(single).replace("Infinity", "inf");
         prop_assert_eq!(text.parse::<f32>().unwrap(), single);
     }
 }
