@@ -100,13 +100,23 @@ pub(crate) fn classify(op: Op, path: &str, error: object_store::Error, wire: Wir
         (_, E::InvalidPath { .. }) => (ErrorKind::NameTooLong, false),
         (_, E::NotSupported { .. } | E::NotImplemented { .. }) => (ErrorKind::Unsupported, false),
         (_, E::UnknownConfigurationKey { .. }) => (ErrorKind::Config, false),
+        // Of one key in a batch that was answered.
+        (Wire::Status(200..=299), E::NotFound { .. }) => (ErrorKind::NotFound, false),
         (Wire::NotSent, _) => (ErrorKind::Other, false),
         (Wire::NotConnected, _) => (ErrorKind::Transient, false),
         (Wire::NoAnswer, _) => (ErrorKind::Transient, true),
         (Wire::Status(status), _) => match status {
             // A failure inside of a successful answer: broken body, or S3's error in a 200.
             200..=299 if says_slow_down(&text) => (ErrorKind::Throttled, true),
+            // The whole object came instead of a range that begins beyond its end.
+            200..=299 if op == Op::GetRange && text.contains("object was only") => {
+                (ErrorKind::Corrupt, false)
+            }
             200..=299 => (ErrorKind::Transient, true),
+            // Not an absent object: everything would look absent then.
+            404 if text.contains("NoSuchBucket") || text.contains("ContainerNotFound") => {
+                (ErrorKind::Config, false)
+            }
             404 => (ErrorKind::NotFound, false),
             401 | 403 => (ErrorKind::PermissionDenied, false),
             // Another conditional request for the key is under way; ours had no effect.
@@ -129,9 +139,11 @@ pub(crate) fn classify(op: Op, path: &str, error: object_store::Error, wire: Wir
             _ => (ErrorKind::Other, false),
         },
     };
-    let error = StoreError::new(kind, op, path)
-        .source(error)
-        .maybe_applied_if(unknown && op.writes());
+    let found = StoreError::new(kind, op, path).maybe_applied_if(unknown && op.writes());
+    if let (Wire::Status(status), Some(said)) = (wire, said(&text)) {
+        return found.message(format!("the store says {status} {said}"));
+    }
+    let error = found.source(error);
     match wire {
         Wire::NotConnected => error.message("the store cannot be reached"),
         Wire::NoAnswer => error.message("no answer from the store"),
@@ -140,6 +152,20 @@ pub(crate) fn classify(op: Op, path: &str, error: object_store::Error, wire: Wir
         }
         _ => error,
     }
+}
+
+/// Code and message of an error document, on one line.
+fn said(text: &str) -> Option<String> {
+    let element = |name: &str| {
+        let (_, after) = text.split_once(&format!("<{name}>"))?;
+        let (inner, _) = after.split_once(&format!("</{name}>"))?;
+        inner.lines().next().map(str::trim)
+    };
+    let code = element("Code")?;
+    Some(match element("Message") {
+        Some(message) if !message.is_empty() => format!("{code}: {message}"),
+        _ => code.to_owned(),
+    })
 }
 
 async fn ask<T>(

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::{Needed, Options};
 use crate::backend::Scheme;
-use crate::error::StoreError;
+use crate::error::{ErrorKind, StoreError};
 use crate::faults::{Fault, Faults, Rule};
 use crate::metrics::Op;
 use crate::retry::{RetryPolicy, mix};
@@ -200,10 +200,11 @@ impl Trial {
             })?;
         }
         for range in [99_990..100_001, 100_000..100_010] {
-            let beyond = self.store.get_range("range", range.clone()).await;
-            expect(beyond.is_err(), || {
-                format!("bytes {range:?} of 100000 are given")
-            })?;
+            match self.store.get_range("range", range.clone()).await {
+                Err(error) if error.kind() == ErrorKind::Corrupt => {}
+                Err(error) => return Err(text(error)),
+                Ok(_) => return Err(format!("bytes {range:?} of 100000 are given")),
+            }
         }
         passed("")
     }
@@ -509,6 +510,7 @@ impl Trial {
         passed("listed and discarded")
     }
 
+    /// No backslash: Azure takes it for a slash, and tables escape it.
     async fn odd_names(&self) -> Answer {
         let names = [
             "dt=a%2Fb",
@@ -524,7 +526,6 @@ impl Trial {
             "..x",
             "[x]{y}",
             "a:b;c,d@$",
-            "back\\slash",
         ];
         for name in names {
             let path = format!("odd/{name}/{name}");

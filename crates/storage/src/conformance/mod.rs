@@ -212,7 +212,10 @@ pub async fn run(store: &Store, options: &Options) -> Report {
         });
     }
     let mut remarks = Vec::new();
-    if let Err(left) = trial.clean_up().await {
+    let reached = checks
+        .first()
+        .is_some_and(|check| check.outcome == Outcome::Passed);
+    if reached && let Err(left) = trial.clean_up().await {
         remarks.push(format!("objects of this run stay under {area}: {left}"));
     }
     let capabilities = store.capabilities();

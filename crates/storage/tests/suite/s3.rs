@@ -110,7 +110,15 @@ async fn a_missing_bucket_is_named() {
     let options = S3Server::shared().unwrap().options();
     let store = Store::open("s3://no-such-bucket/x", &options).unwrap();
     match store.create_if_absent("a", "b".into()).await {
-        Create::Failed(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error}"),
+        Create::Failed(error) => {
+            assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+            assert!(error.to_string().contains("404 NoSuchBucket"), "{error}");
+        }
         other => panic!("{other:?}"),
     }
+    assert!(
+        store.get_opt("a").await.is_err(),
+        "a missing bucket is no absent object"
+    );
+    assert!(store.list("").await.is_err());
 }
