@@ -69,19 +69,20 @@ impl Digits {
 
         let mut text = Vec::with_capacity(20);
         let (mut low, mut high);
+        let mut first_round = true;
         loop {
             let digit = value.divide(&scale);
             value.times(10);
             margin.times(10);
             (low, high) = width.near(&value, &margin, &ten_scales);
-            let first = text.is_empty();
+            let first = std::mem::take(&mut first_round);
             if first && digit == 0 && !high {
                 // The estimate was one too high: no leading zero.
                 point -= 1;
             } else {
                 text.push(digit);
             }
-            // With an exponent there are at least two digits, so the first does not end it.
+            // Printed with an exponent there are to be two digits, so the first round is never the last.
             if first && !(-3..8).contains(&point) {
                 continue;
             }
