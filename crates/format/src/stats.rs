@@ -2,7 +2,7 @@
 
 use crate::avro::cursor::Cursor;
 use crate::avro::encode;
-use crate::avro::plan::{Field, RecordPlan, Slot, Want, optional, required};
+use crate::avro::plan::{Field, List, RecordPlan, Slot, Want, optional, required};
 use crate::avro::schema::Schema;
 use crate::error::{Error, Problem, Result};
 use tidegate_model::{BinaryRow, SimpleStats};
@@ -13,13 +13,6 @@ pub(crate) static STATS: [Field; 3] = [
     optional("_NULL_COUNTS", Want::Array(&Want::Long)),
 ];
 
-/// The null counts of a statistics record, read when asked for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Counts<'b> {
-    slot: &'b Slot,
-    bytes: &'b [u8],
-}
-
 /// Statistics as they lie in the file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StatsView<'b> {
@@ -27,7 +20,7 @@ pub struct StatsView<'b> {
     pub min_values: &'b [u8],
     /// Maximum row.
     pub max_values: &'b [u8],
-    counts: Option<Counts<'b>>,
+    counts: Option<List<'b>>,
 }
 
 impl<'b> StatsView<'b> {
@@ -44,13 +37,8 @@ impl<'b> StatsView<'b> {
                 1 => view.max_values = slot.bytes(cursor)?,
                 _ => {
                     view.counts = slot.nullable(cursor, |slot, cursor| {
-                        let start = cursor.at();
-                        slot.items(cursor, |item, cursor| {
+                        List::read(slot, cursor, |item, cursor| {
                             item.nullable(cursor, Slot::long_value).map(drop)
-                        })?;
-                        Ok(Counts {
-                            slot,
-                            bytes: cursor.since(start),
                         })
                     })?;
                 }
@@ -62,14 +50,8 @@ impl<'b> StatsView<'b> {
 
     /// One null count per covered column; `None` outside = none at all, inside = unknown.
     pub fn null_counts(&self) -> Option<Vec<Option<i64>>> {
-        let Counts { slot, bytes } = self.counts?;
-        let mut all = Vec::new();
-        // Walked over before, so that it cannot fail.
-        let walked = slot.items(&mut Cursor::new(bytes, 0), |item, cursor| {
-            all.push(item.nullable(cursor, Slot::long_value)?);
-            Ok(())
-        });
-        walked.ok().map(|()| all)
+        self.counts
+            .map(|list| list.collect(|item, cursor| item.nullable(cursor, Slot::long_value)))
     }
 
     /// An owned copy.

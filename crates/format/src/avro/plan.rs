@@ -313,3 +313,53 @@ impl Shape {
         })
     }
 }
+
+/// A list that lies in the file; its items were checked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct List<'b> {
+    slot: &'b Slot,
+    bytes: &'b [u8],
+    count: usize,
+}
+
+impl<'b> List<'b> {
+    /// Walks over an array whose branch was read.
+    pub(crate) fn read(
+        slot: &'b Slot,
+        cursor: &mut Cursor<'b>,
+        mut check: impl FnMut(&'b Slot, &mut Cursor<'b>) -> Result<()>,
+    ) -> Result<Self> {
+        let (start, mut count) = (cursor.at(), 0);
+        slot.items(cursor, |item, cursor| {
+            count += 1;
+            check(item, cursor)
+        })?;
+        Ok(Self {
+            slot,
+            bytes: cursor.since(start),
+            count,
+        })
+    }
+
+    /// True without items.
+    pub(crate) fn is_empty(self) -> bool {
+        self.count == 0
+    }
+
+    /// Reads the items, as they were checked.
+    pub(crate) fn collect<T>(
+        self,
+        mut read: impl FnMut(&'b Slot, &mut Cursor<'b>) -> Result<T>,
+    ) -> Vec<T> {
+        // An empty text takes one byte in the file: growing step by step would be too much here.
+        let mut all = Vec::with_capacity(self.count);
+        // Checked when the entry was read, so that it cannot fail.
+        let _checked = self
+            .slot
+            .items(&mut Cursor::new(self.bytes, 0), |item, cursor| {
+                all.push(read(item, cursor)?);
+                Ok(())
+            });
+        all
+    }
+}

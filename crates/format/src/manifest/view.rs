@@ -1,7 +1,7 @@
 //! One entry as it lies in the file.
 
 use crate::avro::cursor::Cursor;
-use crate::avro::plan::{Field, RecordPlan, Slot, Want, optional, required};
+use crate::avro::plan::{Field, List, RecordPlan, Slot, Want, optional, required};
 use crate::avro::schema::Schema;
 use crate::error::{Problem, Result};
 use crate::manifest_list::{VERSION, check_version};
@@ -43,41 +43,6 @@ static FILE: [Field; 21] = [
     optional("_WRITE_COLS_SEQUENCES", Want::Array(&Want::Long)),
 ];
 
-/// A list that lies in the file; its items were checked.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct List<'b> {
-    slot: &'b Slot,
-    bytes: &'b [u8],
-}
-
-impl<'b> List<'b> {
-    /// Walks over an array whose branch was read.
-    fn read(
-        slot: &'b Slot,
-        cursor: &mut Cursor<'b>,
-        mut check: impl FnMut(&'b Slot, &mut Cursor<'b>) -> Result<()>,
-    ) -> Result<Self> {
-        let start = cursor.at();
-        slot.items(cursor, &mut check)?;
-        Ok(Self {
-            slot,
-            bytes: cursor.since(start),
-        })
-    }
-
-    fn collect<T>(self, mut read: impl FnMut(&'b Slot, &mut Cursor<'b>) -> Result<T>) -> Vec<T> {
-        let mut all = Vec::new();
-        // Checked when the entry was read, so that it cannot fail.
-        let _checked = self
-            .slot
-            .items(&mut Cursor::new(self.bytes, 0), |item, cursor| {
-                all.push(read(item, cursor)?);
-                Ok(())
-            });
-        all
-    }
-}
-
 /// A list of texts that lies in the file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Texts<'b>(Option<List<'b>>);
@@ -85,7 +50,7 @@ pub struct Texts<'b>(Option<List<'b>>);
 impl<'b> Texts<'b> {
     /// True without any.
     pub fn is_empty(&self) -> bool {
-        self.0.is_none_or(|list| list.bytes.first() == Some(&0))
+        self.0.is_none_or(|list| list.is_empty())
     }
 
     /// The texts; only the list itself is allocated.

@@ -1,8 +1,10 @@
 //! What Java wrote comes out of our encoders as it went into our decoders.
 
-use crate::golden::all_files;
+use crate::golden::{all_files, tables};
+use tidegate_format::manifest::{Encoder, FieldSet};
 use tidegate_format::{Codec, avro, consumer, hint, index_manifest, manifest, manifest_list};
-use tidegate_format::{InFile, schema, snapshot, tag};
+use tidegate_format::{InFile, Problem, schema, snapshot, tag};
+use tidegate_model::{GlobalIndex, LogicalType, ManifestFile};
 
 const SYNC: [u8; 16] = *b"sixteen bytes ok";
 
@@ -172,5 +174,105 @@ fn every_codec_gives_the_entries_back() {
             scanned += 1;
         }
         assert_eq!(scanned, many.len());
+    }
+}
+
+/// Where Java's lists and manifests lie side by side, our summary of the entries is Java's.
+#[test]
+fn summaries_of_manifests_are_those_of_java() {
+    let mut seen = 0;
+    for table in tables() {
+        let Some(schema) = table.files("schema-").pop() else {
+            continue;
+        };
+        let schema = schema::decode(&schema.bytes).unwrap();
+        let types = |schema: &tidegate_model::TableSchema| -> Vec<LogicalType> {
+            let field = |key: &String| schema.fields.iter().find(|f| f.name == *key);
+            let fields = schema.partition_keys.iter().filter_map(field);
+            fields.map(|f| f.data_type.logical.clone()).collect()
+        };
+        for list in table.files("manifest-list-") {
+            if !of_this_release(&list.bytes, manifest_list::SCHEMA) {
+                continue;
+            }
+            for meta in manifest_list::decode(&list.bytes).unwrap() {
+                // Expiry removes manifests of lists that are kept for their tags.
+                let path = table.root.join("manifest").join(&meta.file_name);
+                let Ok(bytes) = std::fs::read(path) else {
+                    continue;
+                };
+                let entries = manifest::decode(&bytes).unwrap();
+                let name = meta.file_name.clone();
+                let ours =
+                    ManifestFile::summarise(name, bytes.len() as i64, &entries, types(&schema));
+                assert_eq!(ours.unwrap(), meta, "{}", table.name);
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 1000, "{seen}");
+}
+
+#[test]
+fn an_encoder_knows_its_size_and_when_java_would_close_it() {
+    let file = all_files("manifest-").into_iter().next().unwrap();
+    let entry = manifest::decode(&file.bytes).unwrap().remove(0);
+    let mut encoder = Encoder::new(FieldSet::Release, Codec::Null, SYNC);
+    let header = encoder.size();
+    assert!(
+        encoder.is_empty() && !encoder.is_full(0),
+        "an empty manifest is never full"
+    );
+    for n in 1..=2000u64 {
+        encoder.push(&entry).unwrap();
+        assert_eq!(encoder.len(), n);
+        assert_eq!(
+            encoder.is_full(100_000),
+            n % 1000 == 0 && encoder.size() >= 100_000
+        );
+    }
+    assert!(encoder.is_full(100_000) && !encoder.is_full(u64::MAX));
+    let size = encoder.size();
+    let finished = encoder.finish().unwrap();
+    assert_eq!(finished.entries, 2000);
+    let length = finished.bytes.len() as u64;
+    // Only the frame of the last block is still to come.
+    assert!(
+        size > header && (size..size + 64).contains(&length),
+        "{size} {length}"
+    );
+}
+
+#[test]
+fn what_only_the_newest_release_knows_is_carried_over_or_refused() {
+    let file = all_files("manifest-").into_iter().next().unwrap();
+    let mut entry = manifest::decode(&file.bytes).unwrap().remove(0);
+    entry.file.write_cols_sequences = Some(vec![1, i64::MIN]);
+    let mut release = Encoder::new(FieldSet::Release, Codec::Null, SYNC);
+    let error = release.push(&entry).unwrap_err();
+    assert!(matches!(error.problem(), Problem::CannotHold(_)), "{error}");
+    let entries = [entry];
+    let bytes = manifest::encode(&entries, Codec::default(), SYNC).unwrap();
+    assert_eq!(manifest::decode(&bytes).unwrap(), entries);
+    assert_eq!(
+        avro::schema_text(&bytes).unwrap(),
+        FieldSet::Newest.schema()
+    );
+
+    let file = all_files("index-manifest-").into_iter().next().unwrap();
+    let mut entries = index_manifest::decode(&file.bytes).unwrap();
+    let global = |source_meta| GlobalIndex {
+        row_range_start: 1,
+        row_range_end: 2,
+        index_field_id: 3,
+        extra_field_ids: Some(vec![4, -5]),
+        index_meta: Some(b"meta".to_vec()),
+        source_meta,
+    };
+    for source_meta in [None, Some(b"source".to_vec())] {
+        entries[0].file.global_index = Some(global(source_meta));
+        entries[0].file.external_path = Some("s3://b/i".to_owned());
+        let bytes = index_manifest::encode(&entries, Codec::default(), SYNC).unwrap();
+        assert_eq!(index_manifest::decode(&bytes).unwrap(), entries);
     }
 }
