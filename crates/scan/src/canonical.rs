@@ -6,9 +6,9 @@
 use crate::error::Result;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{
-    DataType as Arrow, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, Time32MillisecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType,
+    DataType as Arrow, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
+    Int32Type, Int64Type, Time32MillisecondType, TimeUnit, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType,
 };
 use arrow::record_batch::RecordBatch;
 use std::fmt::Write as _;
@@ -50,7 +50,11 @@ pub fn rows(fields: &[DataField], batch: &RecordBatch, times: Times) -> Result<V
             .iter()
             .zip(schema.fields())
             .all(|(a, b)| a.name() == b.name() && a.data_type() == b.data_type());
-    let normalised = if canonical { batch.clone() } else { Normaliser::new(fields)?.normalise(batch)? };
+    let normalised = if canonical {
+        batch.clone()
+    } else {
+        Normaliser::new(fields)?.normalise(batch)?
+    };
     let mut lines = Vec::with_capacity(batch.num_rows());
     for row in 0..batch.num_rows() {
         let mut out = String::with_capacity(64);
@@ -96,7 +100,11 @@ pub fn value(out: &mut String, data_type: &DataType, array: &ArrayRef, row: usiz
         }
         Arrow::Decimal128(_, scale) => {
             let scale = u8::try_from(*scale).unwrap_or(0);
-            write!(out, "\"{}\"", java_text::decimal(array.as_primitive::<Decimal128Type>().value(row), scale))
+            write!(
+                out,
+                "\"{}\"",
+                java_text::decimal(array.as_primitive::<Decimal128Type>().value(row), scale)
+            )
         }
         Arrow::Utf8 => {
             text(out, array.as_string::<i32>().value(row));
@@ -110,7 +118,10 @@ pub fn value(out: &mut String, data_type: &DataType, array: &ArrayRef, row: usiz
         }
         Arrow::Date32 => {
             out.push('"');
-            calendar::write_date(out, i64::from(array.as_primitive::<Date32Type>().value(row)));
+            calendar::write_date(
+                out,
+                i64::from(array.as_primitive::<Date32Type>().value(row)),
+            );
             out.push('"');
             Ok(())
         }
@@ -124,11 +135,16 @@ pub fn value(out: &mut String, data_type: &DataType, array: &ArrayRef, row: usiz
         }
         Arrow::Timestamp(unit, _) => {
             let nanos = match unit {
-                TimeUnit::Nanosecond => i128::from(array.as_primitive::<TimestampNanosecondType>().value(row)),
+                TimeUnit::Nanosecond => {
+                    i128::from(array.as_primitive::<TimestampNanosecondType>().value(row))
+                }
                 TimeUnit::Microsecond => {
                     i128::from(array.as_primitive::<TimestampMicrosecondType>().value(row)) * 1_000
                 }
-                _ => i128::from(array.as_primitive::<TimestampMillisecondType>().value(row)) * 1_000_000,
+                _ => {
+                    i128::from(array.as_primitive::<TimestampMillisecondType>().value(row))
+                        * 1_000_000
+                }
             };
             timestamp(out, nanos, &data_type.logical, times);
             Ok(())
@@ -153,12 +169,25 @@ pub fn value(out: &mut String, data_type: &DataType, array: &ArrayRef, row: usiz
 }
 
 fn number(out: &mut String, finite: bool, text: String) -> std::fmt::Result {
-    if finite { write!(out, "{text}") } else { write!(out, "\"{text}\"") }
+    if finite {
+        write!(out, "{text}")
+    } else {
+        write!(out, "\"{text}\"")
+    }
 }
 
 fn time(out: &mut String, millis: i32, digits: usize) -> std::fmt::Result {
-    let (seconds, fraction) = (millis.div_euclid(1_000), format!("{:03}000000", millis.rem_euclid(1_000)));
-    write!(out, "\"{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)?;
+    let (seconds, fraction) = (
+        millis.div_euclid(1_000),
+        format!("{:03}000000", millis.rem_euclid(1_000)),
+    );
+    write!(
+        out,
+        "\"{:02}:{:02}:{:02}",
+        seconds / 3_600,
+        seconds / 60 % 60,
+        seconds % 60
+    )?;
     if let Some(fraction) = fraction.get(..digits.min(9)).filter(|f| !f.is_empty()) {
         write!(out, ".{fraction}")?;
     }
@@ -174,7 +203,12 @@ fn timestamp(out: &mut String, nanos: i128, logical: &LogicalType, times: Times)
     let digits = if times == Times::Full { 9 } else { precision };
     let millis = i64::try_from(nanos.div_euclid(1_000_000)).unwrap_or(i64::MAX);
     let mut made = String::with_capacity(32);
-    calendar::write_sql(&mut made, millis, nanos.rem_euclid(1_000_000) as i32, digits);
+    calendar::write_sql(
+        &mut made,
+        millis,
+        nanos.rem_euclid(1_000_000) as i32,
+        digits,
+    );
     out.push('"');
     out.push_str(&made.replacen(' ', "T", 1));
     if zone {
@@ -184,7 +218,9 @@ fn timestamp(out: &mut String, nanos: i128, logical: &LogicalType, times: Times)
 }
 
 fn list(out: &mut String, data_type: &DataType, values: &ArrayRef, times: Times) {
-    let LogicalType::Array(element) = &data_type.logical else { return };
+    let LogicalType::Array(element) = &data_type.logical else {
+        return;
+    };
     out.push('[');
     for row in 0..values.len() {
         if row > 0 {
@@ -244,10 +280,14 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 
 fn base64(out: &mut String, bytes: &[u8]) {
     for chunk in bytes.chunks(3) {
-        let word = chunk.iter().fold(0u32, |word, b| word << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
+        let word =
+            chunk.iter().fold(0u32, |word, b| word << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
         for i in 0..4 {
             if i <= chunk.len() {
-                let digit = ALPHABET.get((word >> (18 - 6 * i) & 63) as usize).copied().unwrap_or(b'=');
+                let digit = ALPHABET
+                    .get((word >> (18 - 6 * i) & 63) as usize)
+                    .copied()
+                    .unwrap_or(b'=');
                 out.push(char::from(digit));
             } else {
                 out.push('=');

@@ -33,7 +33,9 @@ impl DeletionVector {
             what: format!("deletion vector at byte {offset}: {what}"),
         };
         let start = usize::try_from(offset).map_err(|_| wrong("negative offset".into()))?;
-        let blob = bytes.get(start..).ok_or_else(|| wrong(format!("the file has only {} bytes", bytes.len())))?;
+        let blob = bytes
+            .get(start..)
+            .ok_or_else(|| wrong(format!("the file has only {} bytes", bytes.len())))?;
         let mut at = Cursor::new(blob);
         let short = || wrong("the file ends inside it".into());
         let size = u32::from_be_bytes(at.array().ok_or_else(short)?);
@@ -43,7 +45,10 @@ impl DeletionVector {
             return Err(wrong("its checksum does not hold".into()));
         }
         let (magic, bitmap) = body.split_at_checked(4).ok_or_else(short)?;
-        let mut bitmap = Cursor { bitmap_rows: rows, ..Cursor::new(bitmap) };
+        let mut bitmap = Cursor {
+            bitmap_rows: rows,
+            ..Cursor::new(bitmap)
+        };
         let (expected, positions) = if magic == MAGIC_32 {
             (i64::from(size), bitmap.roaring(0).map(|p| vec![p]))
         } else if magic == MAGIC_64 {
@@ -52,11 +57,19 @@ impl DeletionVector {
             return Err(wrong(format!("unknown kind {magic:02x?}")));
         };
         if i64::from(length) != expected {
-            return Err(wrong(format!("it has length {expected}, the manifest says {length}")));
+            return Err(wrong(format!(
+                "it has length {expected}, the manifest says {length}"
+            )));
         }
-        let positions = positions.ok_or_else(|| wrong("its bitmap cannot be read, or has rows beyond the data file".into()))?;
+        let positions = positions.ok_or_else(|| {
+            wrong("its bitmap cannot be read, or has rows beyond the data file".into())
+        })?;
         let positions: Vec<u64> = positions.concat();
-        if positions.iter().zip(positions.iter().skip(1)).any(|(a, b)| a >= b) {
+        if positions
+            .iter()
+            .zip(positions.iter().skip(1))
+            .any(|(a, b)| a >= b)
+        {
             return Err(wrong("its positions are not in order".into()));
         }
         Ok(Self { positions })
@@ -97,7 +110,11 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, bitmap_rows: 0 }
+        Self {
+            bytes,
+            at: 0,
+            bitmap_rows: 0,
+        }
     }
 
     fn take(&mut self, n: usize) -> Option<&'a [u8]> {
@@ -138,7 +155,10 @@ impl<'a> Cursor<'a> {
             let count = (cookie >> 16) as usize + 1;
             (count, Some(self.take(count.div_ceil(8))?))
         } else if cookie == COOKIE_PLAIN {
-            (usize::try_from(self.u32()?).ok().filter(|n| *n <= 65_536)?, None)
+            (
+                usize::try_from(self.u32()?).ok().filter(|n| *n <= 65_536)?,
+                None,
+            )
         } else {
             return None;
         };
@@ -152,7 +172,8 @@ impl<'a> Cursor<'a> {
         let mut positions = Vec::new();
         for (index, (key, cardinality)) in headers.into_iter().enumerate() {
             let base = base | u64::from(key) << 16;
-            let is_run = runs.is_some_and(|r| r.get(index / 8).is_some_and(|b| b >> (index % 8) & 1 == 1));
+            let is_run =
+                runs.is_some_and(|r| r.get(index / 8).is_some_and(|b| b >> (index % 8) & 1 == 1));
             let before = positions.len();
             let rows = self.bitmap_rows;
             let mut put = |low: u64| {
@@ -162,7 +183,8 @@ impl<'a> Cursor<'a> {
             if is_run {
                 for _ in 0..self.u16()? {
                     let (start, more) = (u64::from(self.u16()?), u64::from(self.u16()?));
-                    (start..=start + more).try_for_each(|low| if low > 0xffff { None } else { put(low) })?;
+                    (start..=start + more)
+                        .try_for_each(|low| if low > 0xffff { None } else { put(low) })?;
                 }
             } else if cardinality <= 4096 {
                 for _ in 0..cardinality {
@@ -191,12 +213,14 @@ mod tests {
 
     fn bytes(hex: &str) -> Vec<u8> {
         let digits: Vec<u8> = hex.bytes().filter(|b| b.is_ascii_hexdigit()).collect();
-        digits.chunks(2).map(|c| u8::from_str_radix(std::str::from_utf8(c).unwrap(), 16).unwrap()).collect()
+        digits
+            .chunks(2)
+            .map(|c| u8::from_str_radix(std::str::from_utf8(c).unwrap(), 16).unwrap())
+            .collect()
     }
 
     const V1: &str = "01 00000016 5e43f2d0 3a300000 01000000 0000 0000 10000000 0100 fa2b5192";
-    const V2: &str =
-        "01 00000022 d1d33964 0100000000000000 00000000 3a300000 01000000 0000 0000 10000000 0100 eebd85f4";
+    const V2: &str = "01 00000022 d1d33964 0100000000000000 00000000 3a300000 01000000 0000 0000 10000000 0100 eebd85f4";
 
     #[test]
     fn both_forms_of_java_decode_and_their_lengths_differ() {
@@ -204,7 +228,10 @@ mod tests {
             let vector = DeletionVector::decode("i", &bytes(hex), 1, length, 2).unwrap();
             assert_eq!(vector.positions, [1]);
             assert!(DeletionVector::decode("i", &bytes(hex), 1, length + 1, 2).is_err());
-            assert!(DeletionVector::decode("i", &bytes(hex), 1, length, 1).is_err(), "row 1 of one row");
+            assert!(
+                DeletionVector::decode("i", &bytes(hex), 1, length, 1).is_err(),
+                "row 1 of one row"
+            );
         }
     }
 
@@ -214,13 +241,19 @@ mod tests {
         for at in 1..good.len() {
             let mut bad = good.clone();
             bad[at] ^= 0x40;
-            assert!(DeletionVector::decode("i", &bad, 1, 22, 1 << 32).is_err(), "byte {at}");
+            assert!(
+                DeletionVector::decode("i", &bad, 1, 22, 1 << 32).is_err(),
+                "byte {at}"
+            );
         }
     }
 
     #[test]
     fn runs_and_dense_containers_are_read() {
-        let mut runs = Cursor { bitmap_rows: 1 << 20, ..Cursor::new(&[]) };
+        let mut runs = Cursor {
+            bitmap_rows: 1 << 20,
+            ..Cursor::new(&[])
+        };
         let body = bytes("3b300000 01 0000 0400 0100 0300 0400");
         runs.bytes = &body;
         assert_eq!(runs.roaring(0), Some(vec![3, 4, 5, 6, 7]));
@@ -228,16 +261,28 @@ mod tests {
         let mut words = vec![0u8; 8192];
         (0..5001usize).for_each(|i| words[i / 8] |= 1 << (i % 8));
         dense.extend(words);
-        let mut dense = Cursor { bitmap_rows: 1 << 20, ..Cursor::new(&dense) };
-        assert_eq!(dense.roaring(1 << 32).map(|p| (p.len(), p[5000])), None, "beyond the rows");
+        let mut dense = Cursor {
+            bitmap_rows: 1 << 20,
+            ..Cursor::new(&dense)
+        };
+        assert_eq!(
+            dense.roaring(1 << 32).map(|p| (p.len(), p[5000])),
+            None,
+            "beyond the rows"
+        );
         dense.at = 0;
         dense.bitmap_rows = u64::MAX;
-        assert_eq!(dense.roaring(1 << 32).map(|p| (p.len(), p[5000])), Some((5001, (1 << 32) + 5000)));
+        assert_eq!(
+            dense.roaring(1 << 32).map(|p| (p.len(), p[5000])),
+            Some((5001, (1 << 32) + 5000))
+        );
     }
 
     #[test]
     fn kept_rows_are_relative_to_the_batch() {
-        let vector = DeletionVector { positions: vec![1, 10, 12] };
+        let vector = DeletionVector {
+            positions: vec![1, 10, 12],
+        };
         assert!(vector.kept(2, 8).is_none());
         let kept: Vec<bool> = vector.kept(9, 4).unwrap().values().iter().collect();
         assert_eq!(kept, [true, false, true, false]);

@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use tidegate_format as format;
 use tidegate_model::manifest::FileIdentity;
 use tidegate_model::snapshot::ListRef;
-use tidegate_model::{EntryKind, IndexManifestEntry, ManifestEntry, ManifestFile, Snapshot, layout};
+use tidegate_model::{
+    EntryKind, IndexManifestEntry, ManifestEntry, ManifestFile, Snapshot, layout,
+};
 use tidegate_storage::Store;
 
 /// Manifests fetched at the same time.
@@ -22,7 +24,11 @@ pub async fn live_entries(store: &Store, snapshot: &Snapshot) -> Result<Vec<Mani
     let mut deleted: HashSet<FileIdentity> = HashSet::new();
     for batch in manifests.chunks(AT_ONCE) {
         let read = batch.iter().map(|m| manifest(store, m));
-        for entry in futures::future::try_join_all(read).await?.into_iter().flatten() {
+        for entry in futures::future::try_join_all(read)
+            .await?
+            .into_iter()
+            .flatten()
+        {
             match entry.kind {
                 EntryKind::Add => added.push(entry),
                 EntryKind::Delete => {
@@ -62,7 +68,9 @@ pub async fn manifest(store: &Store, manifest: &ManifestFile) -> Result<Vec<Mani
 /// # Errors
 /// Where the index manifest is missing or unreadable.
 pub async fn index_entries(store: &Store, snapshot: &Snapshot) -> Result<Vec<IndexManifestEntry>> {
-    let Some(name) = &snapshot.index_manifest else { return Ok(Vec::new()) };
+    let Some(name) = &snapshot.index_manifest else {
+        return Ok(Vec::new());
+    };
     let path = layout::manifest_path(name);
     let bytes = store.get(&path).await?;
     Ok(format::index_manifest::decode(&bytes).map_err(|e| e.in_file(path))?)

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use tidegate_datafile::arrow_schema;
 use tidegate_model::layout::{self, PartitionPaths};
 use tidegate_model::{
-    BinaryRow, BucketId, DataField, DataFileMeta, IndexManifestEntry, ManifestEntry, SchemaId, Snapshot, TableSchema,
+    BinaryRow, BucketId, DataField, DataFileMeta, IndexManifestEntry, ManifestEntry, SchemaId,
+    Snapshot, TableSchema,
 };
 use tidegate_storage::Store;
 
@@ -60,10 +61,17 @@ pub struct ScanPlan {
 }
 
 impl ScanPlan {
-    pub(crate) async fn new(table: TableReader, snapshot: Option<Snapshot>, schema: TableSchema) -> Result<Self> {
+    pub(crate) async fn new(
+        table: TableReader,
+        snapshot: Option<Snapshot>,
+        schema: TableSchema,
+    ) -> Result<Self> {
         let schema = Arc::new(schema);
         if let Some(what) = unreadable(&schema) {
-            return Err(Error::Unsupported { table: table.store().url().to_owned(), what });
+            return Err(Error::Unsupported {
+                table: table.store().url().to_owned(),
+                what,
+            });
         }
         let mut plan = Self {
             columns: schema.fields.clone(),
@@ -83,8 +91,11 @@ impl ScanPlan {
 
     async fn find_files(&mut self, snapshot: &Snapshot) -> Result<()> {
         let store = self.table.store().clone();
-        let (entries, index) =
-            futures::future::try_join(live_entries(&store, snapshot), index_entries(&store, snapshot)).await?;
+        let (entries, index) = futures::future::try_join(
+            live_entries(&store, snapshot),
+            index_entries(&store, snapshot),
+        )
+        .await?;
         for entry in &entries {
             if !self.schemas.contains_key(&entry.file.schema_id) {
                 let schema = if entry.file.schema_id == self.schema.id {
@@ -104,7 +115,10 @@ impl ScanPlan {
                     entry.file.file_name,
                     columns.join(", ")
                 );
-                return Err(Error::Unsupported { table: store.url().to_owned(), what });
+                return Err(Error::Unsupported {
+                    table: store.url().to_owned(),
+                    what,
+                });
             }
             self.splits.push(Split {
                 path: places.of(&entry)?,
@@ -125,22 +139,33 @@ impl ScanPlan {
         entries: &[ManifestEntry],
         index: &[IndexManifestEntry],
     ) -> Result<HashMap<String, Arc<DeletionVector>>> {
-        let rows: HashMap<&str, i64> =
-            entries.iter().map(|e| (e.file.file_name.as_str(), e.file.row_count)).collect();
+        let rows: HashMap<&str, i64> = entries
+            .iter()
+            .map(|e| (e.file.file_name.as_str(), e.file.row_count))
+            .collect();
         let mut vectors = HashMap::new();
-        for entry in index.iter().filter(|e| e.file.index_type == DELETION_VECTORS) {
+        for entry in index
+            .iter()
+            .filter(|e| e.file.index_type == DELETION_VECTORS)
+        {
             let path = places.of_index(entry)?;
             let wanted = entry.file.dv_ranges.iter().flatten().flatten();
             // A vector of a file that is no longer live waits for the next rewrite of the index.
-            let wanted: Vec<_> = wanted.filter(|r| rows.contains_key(r.data_file.as_str())).collect();
+            let wanted: Vec<_> = wanted
+                .filter(|r| rows.contains_key(r.data_file.as_str()))
+                .collect();
             if wanted.is_empty() {
                 continue;
             }
             let (store, name) = self.located(&path)?;
             let bytes = store.get(&name).await?;
             for range in wanted {
-                let rows = rows.get(range.data_file.as_str()).and_then(|n| u64::try_from(*n).ok()).unwrap_or(0);
-                let vector = DeletionVector::decode(&path, &bytes, range.offset, range.length, rows)?;
+                let rows = rows
+                    .get(range.data_file.as_str())
+                    .and_then(|n| u64::try_from(*n).ok())
+                    .unwrap_or(0);
+                let vector =
+                    DeletionVector::decode(&path, &bytes, range.offset, range.length, rows)?;
                 vectors.insert(range.data_file.clone(), Arc::new(vector));
             }
         }
@@ -152,9 +177,15 @@ impl ScanPlan {
         if !is_absolute(path) {
             return Ok((self.table.store().clone(), path.to_owned()));
         }
-        let unreadable = || Error::Inconsistent { file: path.to_owned(), what: "not the path of a file".to_owned() };
+        let unreadable = || Error::Inconsistent {
+            file: path.to_owned(),
+            what: "not the path of a file".to_owned(),
+        };
         let (directory, name) = path.rsplit_once('/').ok_or_else(unreadable)?;
-        Ok((Store::open(&url_of(directory), self.table.store_options())?, name.to_owned()))
+        Ok((
+            Store::open(&url_of(directory), self.table.store_options())?,
+            name.to_owned(),
+        ))
     }
 
     /// Reads only these columns, in this order.
@@ -166,7 +197,13 @@ impl ScanPlan {
             let found = self.schema.fields.iter().find(|f| f.name == name.as_ref());
             found.cloned().ok_or_else(|| Error::NoColumn {
                 column: name.as_ref().to_owned(),
-                known: self.schema.fields.iter().map(|f| f.name.as_str()).collect::<Vec<_>>().join(", "),
+                known: self
+                    .schema
+                    .fields
+                    .iter()
+                    .map(|f| f.name.as_str())
+                    .collect::<Vec<_>>()
+                    .join(", "),
             })
         });
         self.columns = columns.collect::<Result<_>>()?;
@@ -235,7 +272,12 @@ impl ScanPlan {
 
 /// Why a table's rows are not simply those of its files.
 fn unreadable(schema: &TableSchema) -> Option<String> {
-    let set = |key: &str| schema.options.get(key).is_some_and(|v| v.eq_ignore_ascii_case("true"));
+    let set = |key: &str| {
+        schema
+            .options
+            .get(key)
+            .is_some_and(|v| v.eq_ignore_ascii_case("true"))
+    };
     if !schema.primary_keys.is_empty() {
         return Some(format!(
             "it has a primary key ({}), and merging the versions of a key comes with merge-on-read in a later release",
@@ -243,7 +285,9 @@ fn unreadable(schema: &TableSchema) -> Option<String> {
         ));
     }
     if set("data-evolution.enabled") {
-        return Some("option data-evolution.enabled: columns of a row lie in several files".to_owned());
+        return Some(
+            "option data-evolution.enabled: columns of a row lie in several files".to_owned(),
+        );
     }
     match schema.options.get("type") {
         None | Some("table") => None,
@@ -265,11 +309,19 @@ impl Places {
             Some((key.clone(), field.data_type.logical.clone()))
         });
         let options = &schema.options;
-        let default_name = options.get("partition.default-name").unwrap_or("__DEFAULT_PARTITION__");
-        let legacy = !options.get("partition.legacy-name").is_some_and(|v| v.eq_ignore_ascii_case("false"));
+        let default_name = options
+            .get("partition.default-name")
+            .unwrap_or("__DEFAULT_PARTITION__");
+        let legacy = !options
+            .get("partition.legacy-name")
+            .is_some_and(|v| v.eq_ignore_ascii_case("false"));
         Self {
             partitions: PartitionPaths::new(columns.collect(), default_name, legacy),
-            directory: options.get("data-file.path-directory").unwrap_or("").trim_matches('/').to_owned(),
+            directory: options
+                .get("data-file.path-directory")
+                .unwrap_or("")
+                .trim_matches('/')
+                .to_owned(),
             index_beside_data: options
                 .get("index-file-in-data-file-dir")
                 .is_some_and(|v| v.eq_ignore_ascii_case("true")),
@@ -279,7 +331,11 @@ impl Places {
     fn bucket(&self, partition: &BinaryRow, bucket: BucketId) -> Result<String> {
         let partition = self.partitions.path(partition)?;
         let bucket = layout::bucket_dir(bucket);
-        Ok(layout::join([self.directory.as_str(), partition.as_str(), bucket.as_str()]))
+        Ok(layout::join([
+            self.directory.as_str(),
+            partition.as_str(),
+            bucket.as_str(),
+        ]))
     }
 
     fn of(&self, entry: &ManifestEntry) -> Result<String> {
@@ -287,7 +343,10 @@ impl Places {
             Some(path) => Ok(path.clone()),
             None => {
                 let bucket = self.bucket(&entry.partition, entry.bucket)?;
-                Ok(layout::join([bucket.as_str(), entry.file.file_name.as_str()]))
+                Ok(layout::join([
+                    bucket.as_str(),
+                    entry.file.file_name.as_str(),
+                ]))
             }
         }
     }
@@ -297,7 +356,10 @@ impl Places {
             Some(path) => Ok(path.clone()),
             None if self.index_beside_data => {
                 let bucket = self.bucket(&entry.partition, entry.bucket)?;
-                Ok(layout::join([bucket.as_str(), entry.file.file_name.as_str()]))
+                Ok(layout::join([
+                    bucket.as_str(),
+                    entry.file.file_name.as_str(),
+                ]))
             }
             None => Ok(layout::index_path(&entry.file.file_name)),
         }
@@ -305,9 +367,12 @@ impl Places {
 }
 
 fn is_absolute(path: &str) -> bool {
-    path.starts_with('/') || path.split_once(':').is_some_and(|(scheme, rest)| {
-        rest.starts_with('/') && !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric())
-    })
+    path.starts_with('/')
+        || path.split_once(':').is_some_and(|(scheme, rest)| {
+            rest.starts_with('/')
+                && !scheme.is_empty()
+                && scheme.chars().all(|c| c.is_ascii_alphanumeric())
+        })
 }
 
 /// Java writes local paths as `file:/dir`.

@@ -26,7 +26,10 @@ pub(crate) fn read(plan: &ScanPlan) -> Result<BoxStream<'static, Result<RecordBa
             Some(known) => known.clone(),
             None => {
                 let table = || plan.table.store().url().to_owned();
-                let schema = plan.schemas.get(&id).ok_or_else(|| Error::NoSchema { table: table(), id })?;
+                let schema = plan
+                    .schemas
+                    .get(&id)
+                    .ok_or_else(|| Error::NoSchema { table: table(), id })?;
                 let mut made = ReadPlan::new(&schema.fields, &plan.columns)?;
                 if let Some(rows) = plan.batch_rows {
                     made = made.with_batch_rows(rows);
@@ -37,15 +40,27 @@ pub(crate) fn read(plan: &ScanPlan) -> Result<BoxStream<'static, Result<RecordBa
             }
         };
         let (store, path) = plan.located(&split.path)?;
-        jobs.push(Job { store, path, read, split: split.clone() });
+        jobs.push(Job {
+            store,
+            path,
+            read,
+            split: split.clone(),
+        });
     }
-    let batches = stream::iter(jobs).map(Job::open).buffered(AHEAD).try_flatten();
-    let Some(limit) = plan.limit else { return Ok(batches.boxed()) };
+    let batches = stream::iter(jobs)
+        .map(Job::open)
+        .buffered(AHEAD)
+        .try_flatten();
+    let Some(limit) = plan.limit else {
+        return Ok(batches.boxed());
+    };
     let limited = batches.scan(limit, |left, item| {
         let next = match item {
             _ if *left == 0 => None,
             Ok(batch) => {
-                let rows = usize::try_from(*left).unwrap_or(usize::MAX).min(batch.num_rows());
+                let rows = usize::try_from(*left)
+                    .unwrap_or(usize::MAX)
+                    .min(batch.num_rows());
                 *left -= rows as u64;
                 Some(Ok(batch.slice(0, rows)))
             }
@@ -53,7 +68,11 @@ pub(crate) fn read(plan: &ScanPlan) -> Result<BoxStream<'static, Result<RecordBa
         };
         std::future::ready(next)
     });
-    Ok(if limit == 0 { stream::empty().boxed() } else { limited.boxed() })
+    Ok(if limit == 0 {
+        stream::empty().boxed()
+    } else {
+        limited.boxed()
+    })
 }
 
 struct Job {
@@ -65,7 +84,12 @@ struct Job {
 
 impl Job {
     async fn open(self) -> Result<BoxStream<'static, Result<RecordBatch>>> {
-        let Self { store, path, read, split } = self;
+        let Self {
+            store,
+            path,
+            read,
+            split,
+        } = self;
         let name = &split.file.file_name;
         let format = layout::format_of(name).unwrap_or("");
         if format != "parquet" {
@@ -75,10 +99,16 @@ impl Job {
             }
             .into());
         }
-        let inconsistent = |what: String| Error::Inconsistent { file: store.url_of(&path), what };
+        let inconsistent = |what: String| Error::Inconsistent {
+            file: store.url_of(&path),
+            what,
+        };
         let size = u64::try_from(split.file.file_size)
             .map_err(|_| inconsistent(format!("recorded size {}", split.file.file_size)))?;
-        let source = Arc::new(Object { store: store.clone(), path: path.clone() });
+        let source = Arc::new(Object {
+            store: store.clone(),
+            path: path.clone(),
+        });
         let reader = FileReader::open(&store.url_of(&path), size, source, &read).await?;
         if reader.row_count() != u64::try_from(split.file.row_count).unwrap_or(u64::MAX) {
             return Err(inconsistent(format!(
@@ -88,7 +118,9 @@ impl Job {
             )));
         }
         let batches = reader.stream(None)?.map_err(Error::from);
-        let Some(deletion) = split.deletion else { return Ok(batches.boxed()) };
+        let Some(deletion) = split.deletion else {
+            return Ok(batches.boxed());
+        };
         let kept = batches.scan(0u64, move |first, item| {
             let item = item.and_then(|batch| {
                 let start = *first;

@@ -48,7 +48,11 @@ pub struct TableReader {
 impl TableReader {
     /// `store` is rooted at the table.
     pub fn new(store: Store) -> Self {
-        Self { store, branch: None, external: Arc::default() }
+        Self {
+            store,
+            branch: None,
+            external: Arc::default(),
+        }
     }
 
     /// The same table's branch of that name; `main` is the table itself.
@@ -85,8 +89,14 @@ impl TableReader {
     /// # Errors
     /// Failures of the store.
     pub async fn snapshot_ids(&self) -> Result<Vec<SnapshotId>> {
-        let entries = self.store.list_names(&self.path(layout::SNAPSHOT_DIR)).await?;
-        let mut ids: Vec<_> = entries.iter().filter_map(|e| layout::snapshot_id(&e.name)).collect();
+        let entries = self
+            .store
+            .list_names(&self.path(layout::SNAPSHOT_DIR))
+            .await?;
+        let mut ids: Vec<_> = entries
+            .iter()
+            .filter_map(|e| layout::snapshot_id(&e.name))
+            .collect();
         ids.sort_unstable();
         Ok(ids)
     }
@@ -107,9 +117,18 @@ impl TableReader {
 
     /// The snapshot of the hint, if it is there and has no successor \[F-1.3].
     async fn hinted(&self) -> Result<Option<Snapshot>> {
-        let Some(bytes) = self.store.get_opt(&self.path(layout::LATEST_PATH)).await? else { return Ok(None) };
-        let Ok(id) = format::hint::decode(&bytes) else { return Ok(None) };
-        if self.store.head(&self.path(&layout::snapshot_path(id.next()))).await?.is_some() {
+        let Some(bytes) = self.store.get_opt(&self.path(layout::LATEST_PATH)).await? else {
+            return Ok(None);
+        };
+        let Ok(id) = format::hint::decode(&bytes) else {
+            return Ok(None);
+        };
+        if self
+            .store
+            .head(&self.path(&layout::snapshot_path(id.next())))
+            .await?
+            .is_some()
+        {
             return Ok(None);
         }
         self.find_snapshot(id).await
@@ -118,7 +137,9 @@ impl TableReader {
     async fn find_snapshot(&self, id: SnapshotId) -> Result<Option<Snapshot>> {
         let path = self.path(&layout::snapshot_path(id));
         match self.store.get_opt(&path).await? {
-            Some(bytes) => Ok(Some(format::snapshot::decode(&bytes).map_err(|e| e.in_file(path))?)),
+            Some(bytes) => Ok(Some(
+                format::snapshot::decode(&bytes).map_err(|e| e.in_file(path))?,
+            )),
             None => Ok(None),
         }
     }
@@ -136,7 +157,11 @@ impl TableReader {
             (Some(first), Some(last)) => format!("there are {first} to {last}"),
             _ => "there is none at all".to_owned(),
         };
-        Err(Error::NoSnapshot { table: self.store.url().to_owned(), id, present })
+        Err(Error::NoSnapshot {
+            table: self.store.url().to_owned(),
+            id,
+            present,
+        })
     }
 
     /// The snapshot that a tag keeps.
@@ -146,8 +171,13 @@ impl TableReader {
     pub async fn tag(&self, name: &str) -> Result<Snapshot> {
         let path = self.path(&layout::tag_path(name));
         match self.store.get_opt(&path).await? {
-            Some(bytes) => Ok(format::tag::decode(&bytes).map_err(|e| e.in_file(path))?.snapshot),
-            None => Err(Error::NoTag { table: self.store.url().to_owned(), tag: name.to_owned() }),
+            Some(bytes) => Ok(format::tag::decode(&bytes)
+                .map_err(|e| e.in_file(path))?
+                .snapshot),
+            None => Err(Error::NoTag {
+                table: self.store.url().to_owned(),
+                tag: name.to_owned(),
+            }),
         }
     }
 
@@ -159,7 +189,10 @@ impl TableReader {
         let path = self.path(&layout::schema_path(id));
         match self.store.get_opt(&path).await? {
             Some(bytes) => Ok(format::schema::decode(&bytes).map_err(|e| e.in_file(path))?),
-            None => Err(Error::NoSchema { table: self.store.url().to_owned(), id }),
+            None => Err(Error::NoSchema {
+                table: self.store.url().to_owned(),
+                id,
+            }),
         }
     }
 
@@ -168,8 +201,15 @@ impl TableReader {
     /// # Errors
     /// [`Error::NoTable`] where there is none.
     pub async fn latest_schema(&self) -> Result<TableSchema> {
-        let entries = self.store.list_names(&self.path(layout::SCHEMA_DIR)).await?;
-        match entries.iter().filter_map(|e| layout::schema_id(&e.name)).max() {
+        let entries = self
+            .store
+            .list_names(&self.path(layout::SCHEMA_DIR))
+            .await?;
+        match entries
+            .iter()
+            .filter_map(|e| layout::schema_id(&e.name))
+            .max()
+        {
             Some(id) => self.schema(id).await,
             None => Err(Error::NoTable(self.store.url().to_owned())),
         }
