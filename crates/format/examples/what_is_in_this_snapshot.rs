@@ -6,6 +6,8 @@
 //!
 //! Without arguments it looks into a table that Java Paimon wrote.
 
+#![allow(clippy::print_stdout, reason = "it is what the program is for")]
+
 use std::error::Error;
 use std::path::PathBuf;
 use tidegate_format::{InFile, hint, manifest, manifest_list, schema, snapshot};

@@ -95,10 +95,11 @@ impl RecordPlan {
                 steps.push(Step::Skip(*id));
                 continue;
             };
-            if let Some(found) = found.get_mut(index) {
-                if std::mem::replace(found, true) {
-                    return Err(schema_error("defined twice").in_field(field.name));
-                }
+            if found
+                .get_mut(index)
+                .is_some_and(|found| std::mem::replace(found, true))
+            {
+                return Err(schema_error("defined twice").in_field(field.name));
             }
             let slot = Slot::of(schema, *id, &field.want).map_err(|e| e.in_field(field.name))?;
             steps.push(Step::Read(index, slot));

@@ -32,9 +32,15 @@ fn time(millis: i64) -> String {
     )
 }
 
+/// What Java's system tables say, and more of the catalogue.
+fn expected(table: &Table) -> Value {
+    let path = table.root.join("../../../metadata.json");
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
 /// Rows of a system table; `None` where Java itself fails on it.
 fn rows(table: &Table, name: &str) -> Option<Vec<Map<String, Value>>> {
-    let rows = table.expected()["systemTables"][name].as_array()?.clone();
+    let rows = expected(table)["systemTables"][name].as_array()?.clone();
     Some(
         rows.into_iter()
             .map(|row| row.as_object().unwrap().clone())

@@ -56,12 +56,6 @@ impl Table {
             })
             .collect()
     }
-
-    /// What Java's system tables say, and more of the catalogue.
-    pub(crate) fn expected(&self) -> serde_json::Value {
-        let path = self.root.join("../../../metadata.json");
-        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
-    }
 }
 
 /// Files of all tables.
@@ -80,10 +74,4 @@ fn walk(folder: &Path, all: &mut Vec<PathBuf>) {
         }
         all.push(path);
     }
-}
-
-/// A file of test vectors.
-pub(crate) fn vectors(name: &str) -> serde_json::Value {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/vectors");
-    serde_json::from_slice(&std::fs::read(golden.join(name)).unwrap()).unwrap()
 }

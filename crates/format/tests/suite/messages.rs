@@ -1,13 +1,19 @@
 //! Java's commit messages and committables.
 
-use crate::golden::vectors;
 use serde_json::Value;
+use std::path::Path;
 use tidegate_format::{Problem, commit_message, manifest_committable};
 use tidegate_model::{
     BinaryRow, BucketId, CommitMessage, CompactIncrement, DataFileMeta, DataIncrement,
     DeletionVectorRange, FileSource, GlobalIndex, IndexFileMeta, Level, ManifestCommittable,
     SchemaId, SimpleStats,
 };
+
+/// A file of test vectors.
+fn vectors(name: &str) -> Value {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/vectors");
+    serde_json::from_slice(&std::fs::read(golden.join(name)).unwrap()).unwrap()
+}
 
 fn base64(text: &str) -> Vec<u8> {
     let digit = |c: u8| match c {
