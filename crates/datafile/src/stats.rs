@@ -166,7 +166,12 @@ impl Column {
             StatsMode::Full => None,
             StatsMode::Truncate(n) => Some(n),
         };
-        if is_int96(&self.logical) || self.nulls == self.rows {
+        // Java keeps no bounds of byte strings in Parquet files, nor of INT96 (1.4.2, observed).
+        let bytes = matches!(
+            self.logical,
+            LogicalType::Binary(_) | LogicalType::VarBinary(_)
+        );
+        if bytes || is_int96(&self.logical) || self.nulls == self.rows {
             return None;
         }
         let nan = match self.logical {

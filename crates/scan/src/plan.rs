@@ -210,6 +210,12 @@ impl ScanPlan {
         Ok(self)
     }
 
+    /// Reads the columns of another version of the schema, as a rewrite of old files needs.
+    pub fn with_file_columns(mut self, schema: &TableSchema) -> Self {
+        self.columns = schema.fields.clone();
+        self
+    }
+
     /// Reads at most so many rows.
     pub fn with_limit(mut self, rows: u64) -> Self {
         self.limit = Some(rows);
