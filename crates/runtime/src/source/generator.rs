@@ -368,6 +368,11 @@ fn row_of(position: &Position) -> Result<u64, SourceError> {
     Ok(u64::from_be_bytes(bytes))
 }
 
+/// The row of a saved position, where a generator wrote it.
+pub(super) fn row_of_position(position: &Position) -> Option<u64> {
+    row_of(position).ok()
+}
+
 /// There is one split. A finished generator that is asked for more rows goes on in the next run.
 struct Enumerator {
     next: Option<Split>,

@@ -32,6 +32,7 @@ pub mod convert;
 mod error;
 pub mod files;
 pub mod generator;
+pub mod place;
 mod memory;
 mod state;
 

@@ -42,6 +42,11 @@ pub use csv::CsvFormat;
 use input::Compression;
 use position::FilePosition;
 
+/// Offset and line of a saved position, where a file source wrote it.
+pub(super) fn position_of(id: &SplitId, position: &super::Position) -> Option<(u64, u64)> {
+    FilePosition::decode(id, position).ok().map(|p| (p.offset, p.line))
+}
+
 /// How bytes become records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileFormat {

@@ -1,0 +1,6 @@
+//! The engine on a target in memory, with paused time: what must hold through crashes, failures and
+//! stops.
+
+mod crashes;
+mod lake;
+mod rig;
