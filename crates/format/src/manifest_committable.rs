@@ -19,7 +19,7 @@ pub const VERSION: i32 = 5;
 pub struct Decoded {
     /// The committable.
     pub committable: ManifestCommittable,
-    /// See [`commit_message`](crate::commit_message).
+    /// See [`commit_message`].
     pub message_version: i32,
 }
 
@@ -27,7 +27,7 @@ pub struct Decoded {
 ///
 /// # Errors
 /// Unknown versions; properties where the version has none; a property beyond 65,535 bytes; what
-/// [`commit_message::encode`](crate::commit_message::encode) refuses.
+/// [`commit_message::encode`] refuses.
 pub fn encode(
     committable: &ManifestCommittable,
     version: i32,
