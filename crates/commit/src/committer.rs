@@ -1,14 +1,15 @@
 //! The committer of one run of a job on one table.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_model::{SchemaId, TableSchema};
+use tidegate_model::{SchemaId, TableSchema, layout};
 use tidegate_protocol::{
     Attempt, Done, Fence, FileId, Ledger, Outcome as Ended, PartitionId, Refusal, Replacement, Seen,
     Step,
 };
 use tidegate_sink::{
-    BoxFuture, CheckpointId, CommitContext, Committable as Framed, ErrorKind, JobHistory, Message,
+    BoxFuture, CheckpointId, CommitContext, CommitIdentifier, Committable as Framed, Digest, ErrorKind, JobHistory, Message,
     Outcome, Published, Resolution, ResolutionPlan, Run, Saved, SinkError, Standing,
 };
 use tidegate_storage::Store;
@@ -39,6 +40,8 @@ pub struct PaimonCommitter {
     pub(crate) settings: TableSettings,
     pub(crate) ledger: Ledger,
     running: Option<Box<Running>>,
+    /// What this committer combined and was not yet asked to commit.
+    made: Mutex<BTreeMap<CommitIdentifier, Digest>>,
     /// The newest committable of ours that is visible, held in case a foreign committer puts over it
     /// \[R-14].
     last: Option<Framed>,
@@ -91,7 +94,7 @@ impl PaimonCommitter {
         {
             ledger.remember_note(note_entry(note));
         }
-        Ok(Self { run, executor, settings, ledger, running: None, last: None, newest: None, noted: note })
+        Ok(Self { run, executor, settings, ledger, running: None, made: Mutex::default(), last: None, newest: None, noted: note })
     }
 
     /// The schema that the table had when it was opened.
@@ -137,7 +140,12 @@ impl PaimonCommitter {
         expected: u32,
         received: u32,
     ) -> Result<Framed> {
-        committable::combine(&self.run.user, context, messages, expected, received, self.seen())
+        let seen = self.seen();
+        let framed =
+            committable::combine(&self.run.user, context, messages, expected, received, seen)?;
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.insert(framed.identifier, framed.digest);
+        Ok(framed)
     }
 
     /// Publishes; see [`tidegate_sink::Committer::commit`].
@@ -160,7 +168,8 @@ impl PaimonCommitter {
         }
         while let Some(next) = queue.last().cloned() {
             if self.running.as_ref().is_none_or(|running| !running.is_of(&next)) {
-                self.running = Some(Box::new(self.start(&next)?));
+                let fresh = self.take_made(&next);
+                self.running = Some(Box::new(self.start(&next, fresh, None)?));
             }
             match self.drive().await? {
                 End::Again => {}
@@ -186,7 +195,13 @@ impl PaimonCommitter {
         Err(SinkError::new(ErrorKind::Corrupt, "a commit ended without an outcome"))
     }
 
-    fn start(&mut self, framed: &Framed) -> Result<Running> {
+    /// True where this committer combined it and nobody was asked to commit it before.
+    fn take_made(&self, framed: &Framed) -> bool {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.remove(&framed.identifier) == Some(framed.digest)
+    }
+
+    fn start(&mut self, framed: &Framed, fresh: bool, seen: Option<Seen>) -> Result<Running> {
         let decoded = committable::decode(framed)?;
         let made_by = decoded.extras.as_ref().map(|e| e.epoch);
         if self.executor.partitions.len() > MAX_PARTITIONS {
@@ -194,7 +209,7 @@ impl PaimonCommitter {
             self.ledger = self.fresh_ledger();
         }
         let mut registry = Registry::default();
-        let committable = registry.committable(
+        let mut committable = registry.committable(
             &mut self.executor.partitions,
             framed,
             &decoded,
@@ -202,6 +217,9 @@ impl PaimonCommitter {
             made_by != Some(self.run.epoch),
             self.settings.total_buckets,
         );
+        if let Some(seen) = seen {
+            committable.seen = seen;
+        }
         let ledger = if framed.user == self.run.user {
             self.ledger.clone()
         } else {
@@ -209,7 +227,7 @@ impl PaimonCommitter {
         };
         let attempt = Attempt::new(Arc::new(committable), ledger, self.settings.protocol.clone());
         let deadline = timeout_deadline(self.executor.meta.env.as_ref(), self.settings.timeout);
-        Ok(Running::new(framed.clone(), decoded, attempt, registry, deadline))
+        Ok(Running::new(framed.clone(), decoded, attempt, registry, deadline, fresh))
     }
 
     pub(crate) fn fresh_ledger(&self) -> Ledger {
@@ -232,6 +250,10 @@ impl PaimonCommitter {
         while let Some(running) = self.running.as_mut() {
             let step = running.attempt.next();
             if let Step::Done(ended) = step {
+                let unknown = matches!(ended, Ended::Refused(Refusal::HistoryMissing { .. }));
+                if unknown && running.fresh {
+                    return self.look_for_a_successor().await;
+                }
                 return self.finish(ended);
             }
             let fact = self.executor.perform(running, step).await;
@@ -244,6 +266,30 @@ impl PaimonCommitter {
             }
         }
         Err(SinkError::new(ErrorKind::Corrupt, "no commit is running"))
+    }
+
+    /// The history that would tell whether a commit of ours is visible is expired, as it happens to a
+    /// job that slept long beside busy writers. We never offered it, so only a later run could have
+    /// published it; and that run is registered \[R-2].
+    async fn look_for_a_successor(&mut self) -> Result<End, SinkError> {
+        let Some(running) = self.running.take() else {
+            return Err(SinkError::new(ErrorKind::Corrupt, "no commit is running"));
+        };
+        let dir = layout::job_dir(&self.run.job);
+        let names = self.executor.meta.store.list_names(&dir).await;
+        let names = names.map_err(|e| CommitError::store(format!("listing {dir}/"), e))?;
+        let newest = names.iter().filter_map(|entry| layout::epoch_of(&entry.name)).max();
+        if let Some(newer) = newest.filter(|epoch| *epoch > self.run.epoch) {
+            return Ok(End::Outcome(Outcome::Fenced(format!(
+                "commit {}: a newer run of this job (epoch {newer}) is registered",
+                running.framed.identifier
+            ))));
+        }
+        let framed = running.framed.clone();
+        self.keep_ledger(*running);
+        let seen = self.seen();
+        self.running = Some(Box::new(self.start(&framed, false, Some(seen))?));
+        Ok(End::Again)
     }
 
     fn finish(&mut self, ended: Ended) -> Result<End, SinkError> {

@@ -90,6 +90,9 @@ pub(crate) struct Running {
     /// The latest fault of the store, for the error that the caller gets.
     pub(crate) fault: Option<CommitError>,
     empty: bool,
+    /// This very committer made the committable and offers it for the first time: only a run with a
+    /// newer registration could have published it.
+    pub(crate) fresh: bool,
 }
 
 impl Running {
@@ -99,6 +102,7 @@ impl Running {
         attempt: Attempt,
         registry: Registry,
         deadline: Option<i64>,
+        fresh: bool,
     ) -> Self {
         let extras = decoded.extras.as_ref();
         let marks = extras
@@ -120,6 +124,7 @@ impl Running {
             side_objects,
             fault: None,
             empty,
+            fresh,
         }
     }
 
@@ -663,7 +668,7 @@ fn failed(running: &mut Running, error: CommitError, left: Vec<ObjectId>) -> Fac
     fact
 }
 
-/// The options of the protocol with what the table's options say.
+/// When a commit that starts now is out of time.
 pub(crate) fn timeout_deadline(env: &dyn Env, timeout: Option<Duration>) -> Option<i64> {
     let timeout = i64::try_from(timeout?.as_millis()).unwrap_or(i64::MAX);
     Some(env.now_millis().saturating_add(timeout))

@@ -361,6 +361,9 @@ impl PaimonCommitter {
         let path = layout::published_path(&self.run.job);
         let written = self.executor.meta.store.put(&path, Bytes::from(note.encode())).await;
         written.map_err(|e| CommitError::store(format!("writing {path}"), e))?;
+        if note.user == self.run.user {
+            self.ledger.remember_note(note_entry(&note));
+        }
         self.noted = Some(note);
         Ok(())
     }

@@ -230,7 +230,7 @@ impl Table {
             }
             seen.snapshots.push(s);
         }
-        let free = ["schema/", "tidegate/", "snapshot/LATEST", "snapshot/EARLIEST"];
+        let free = ["schema/", "tidegate/", "tag/", "snapshot/LATEST", "snapshot/EARLIEST"];
         seen.orphans = objects
             .into_iter()
             .map(|o| o.path)

@@ -1,4 +1,6 @@
 //! The committer against real metadata in memory and on disk.
 
+mod cases;
 mod common;
 mod exactly_once;
+mod steady_state;
