@@ -80,8 +80,8 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.op)?;
         if !self.url.is_empty() || !self.path.is_empty() {
-            let slash = !self.url.is_empty() && !self.path.is_empty() && !self.url.ends_with('/');
-            let slash = if slash { "/" } else { "" };
+            let both = !self.url.is_empty() && !self.path.is_empty();
+            let slash = if both { "/" } else { "" };
             write!(f, " {}{slash}{}", self.url, self.path)?;
         }
         write!(f, ": {}", self.kind)?;

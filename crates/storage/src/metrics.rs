@@ -34,10 +34,12 @@ pub enum Op {
     List,
     /// Deletion of one object or of one batch.
     Delete,
+    /// Opening a store or checking a path: no request.
+    Open,
 }
 
 impl Op {
-    /// All kinds, in the order of reports.
+    /// All kinds of requests, in the order of reports.
     pub const ALL: [Self; 11] = [
         Self::Create,
         Self::Put,
@@ -66,12 +68,16 @@ impl Op {
             Self::Head => "head",
             Self::List => "list",
             Self::Delete => "delete",
+            Self::Open => "open",
         }
     }
 
     /// Whether the store is changed by it.
     pub fn writes(self) -> bool {
-        !matches!(self, Self::Get | Self::GetRange | Self::Head | Self::List)
+        !matches!(
+            self,
+            Self::Get | Self::GetRange | Self::Head | Self::List | Self::Open
+        )
     }
 }
 

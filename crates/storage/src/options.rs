@@ -255,7 +255,7 @@ impl Settings {
 }
 
 pub(crate) fn config(message: impl Into<String>) -> StoreError {
-    StoreError::new(ErrorKind::Config, Op::Head, "").message(message)
+    StoreError::new(ErrorKind::Config, Op::Open, "").message(message)
 }
 
 #[cfg(test)]

@@ -102,7 +102,7 @@ pub(crate) fn check(path: &str) -> Result<()> {
     match fault(path) {
         None => Ok(()),
         Some(reason) => {
-            Err(StoreError::new(ErrorKind::NameTooLong, Op::Head, path).message(reason))
+            Err(StoreError::new(ErrorKind::NameTooLong, Op::Open, path).message(reason))
         }
     }
 }

@@ -126,9 +126,13 @@ impl Store {
         &self.url
     }
 
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
     /// URL of an object or directory under the root.
     pub fn url_of(&self, path: &str) -> String {
-        path::join(&self.url, path)
+        display_url(&self.base, &path::join(&self.prefix, path))
     }
 
     /// What this kind of store promises.

@@ -118,7 +118,7 @@ impl Upload {
     fn error(&self, message: &str) -> StoreError {
         StoreError::new(ErrorKind::Other, Op::PutPart, &self.full)
             .message(message)
-            .at(self.store.url())
+            .at(self.store.base())
     }
 
     async fn send_part(&mut self) -> Result<()> {

@@ -241,7 +241,34 @@ fn urls_come_back_as_they_were_given() {
         assert_eq!(store.url(), shown);
         assert_eq!(Store::open(shown, &none).unwrap().url(), shown);
         assert_eq!(store.child("t").url(), format!("{shown}/t"));
+        assert_eq!(store.child("t").url_of("x"), format!("{shown}/t/x"));
     }
     let error = Store::open("ftp://x/y", &none).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_name_the_object_by_its_url() {
+    let none = BTreeMap::new();
+    let root = Store::open("/", &none).unwrap();
+    assert_eq!(root.url(), "file:///");
+    assert_eq!(root.url_of("a"), "file:///a");
+    for (store, url) in [
+        (root.child("no-such-dir"), "file:///no-such-dir/x"),
+        (
+            Store::open("memory://m-errors/p", &none).unwrap(),
+            "memory://m-errors/p/x",
+        ),
+    ] {
+        let error = store.get("x").await.unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("get {url}: not found")),
+            "{error}"
+        );
+    }
+    let error = Store::open("ftp://x", &none).unwrap_err().to_string();
+    assert!(
+        error.starts_with("open: wrong store configuration: 'ftp://x'"),
+        "{error}"
+    );
 }
