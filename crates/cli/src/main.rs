@@ -1,5 +1,34 @@
-//! The tidegate command line.
+//! The `tidegate` command line: noun then verb, data on stdout, logs on stderr, documented exit codes.
 
+mod args;
+mod commands;
 mod config;
+mod context;
+mod exit;
+mod logs;
+mod output;
+mod probes;
+mod progress;
 
-fn main() {}
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Encoding Parquet allocates and frees large pages; mimalloc keeps them (docs/decisions).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let args = args::Args::parse();
+    logs::start(&args.logs);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(e) => return exit::report(&exit::Failure::runtime(format!("cannot start: {e}"))),
+    };
+    let result = runtime.block_on(commands::run(args));
+    // Blocking reads of a stopped job may still be under way; nobody waits for them.
+    runtime.shutdown_background();
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => exit::report(&failure),
+    }
+}

@@ -35,6 +35,9 @@ pub enum Error {
     /// A value of the table model is none.
     #[error(transparent)]
     Model(#[from] tidegate_model::Error),
+    /// A version of the table cannot be read.
+    #[error(transparent)]
+    Scan(#[from] tidegate_scan::Error),
     /// Checkpoints or registrations failed.
     #[error(transparent)]
     Recovery(#[from] tidegate_recovery::RecoveryError),
@@ -55,6 +58,16 @@ impl Error {
             Self::Store(e) => tidegate_recovery::kind_of(e),
             Self::Format { .. } => ErrorKind::Corrupt,
             Self::Commit(e) => e.kind(),
+            Self::Scan(e) => match e {
+                tidegate_scan::Error::Store(e) => tidegate_recovery::kind_of(e),
+                tidegate_scan::Error::NoTable(_)
+                | tidegate_scan::Error::NoSnapshot { .. }
+                | tidegate_scan::Error::NoTag { .. } => ErrorKind::NotFound,
+                tidegate_scan::Error::NoColumn { .. } | tidegate_scan::Error::Unsupported { .. } => {
+                    ErrorKind::Config
+                }
+                _ => ErrorKind::Corrupt,
+            },
             Self::Recovery(e) => e.kind(),
             Self::Sink(e) => e.kind(),
             Self::Mismatch(_) => ErrorKind::Mismatch,

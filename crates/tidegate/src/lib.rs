@@ -8,8 +8,10 @@
 
 mod error;
 mod stream;
+pub mod system;
 mod table;
 mod target;
+pub mod verify;
 mod warehouse;
 
 pub use error::{Error, Result};

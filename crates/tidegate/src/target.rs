@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use tidegate_commit::PaimonCommitter;
+use tidegate_commit::{LiveView, PaimonCommitter};
 use tidegate_model::schema::BucketMode;
 use tidegate_model::{TableSchema, WritePlan};
 use tidegate_sink::{
@@ -93,17 +93,19 @@ impl TableTarget {
 
     /// Opens one writer of a run on the table as it is now.
     pub(crate) async fn writer(&self, run: &Run) -> Result<TableWriter> {
-        let schema = self.table.schema();
-        let views = match self.memory {
+        let views = self.views(run).await?;
+        self.writer_with(self.table.schema(), run, views)
+    }
+
+    /// What writers that remember a bucket start from: one look at the table for all of them.
+    async fn views(&self, run: &Run) -> Result<Option<Arc<dyn tidegate_writer::BucketViews>>> {
+        Ok(match self.memory {
             WriterMemory::Nothing => None,
             WriterMemory::BucketState => {
-                let views =
-                    tidegate_commit::TableViews::open(self.table.store().clone(), run.user.clone())
-                        .await?;
-                Some(Arc::new(Views(views)) as Arc<dyn tidegate_writer::BucketViews>)
+                let view = LiveView::open(self.table.store(), Some(&run.user)).await?;
+                Some(Arc::new(Views(view)))
             }
-        };
-        self.writer_with(schema, run, views)
+        })
     }
 
     fn writer_with(
@@ -132,7 +134,7 @@ impl TableTarget {
 }
 
 /// Answers writers of fixed buckets out of the snapshot that recovery has just published.
-struct Views(tidegate_commit::TableViews);
+struct Views(LiveView);
 
 impl tidegate_writer::BucketViews for Views {
     fn views<'a>(
@@ -140,11 +142,11 @@ impl tidegate_writer::BucketViews for Views {
         buckets: &'a [tidegate_writer::GroupKey],
     ) -> BoxFuture<'a, Result<Vec<tidegate_model::BucketView>, SinkError>> {
         Box::pin(async move {
-            let wanted: Vec<_> = buckets
-                .iter()
-                .map(|b| (b.partition.clone(), b.bucket))
-                .collect();
-            Ok(self.0.views(&wanted).await?)
+            let mut views = Vec::with_capacity(buckets.len());
+            for key in buckets {
+                views.push(self.0.bucket(&key.partition, key.bucket).await?);
+            }
+            Ok(views)
         })
     }
 }
@@ -206,9 +208,10 @@ impl Target for TableTarget {
         count: usize,
     ) -> BoxFuture<'a, Result<WriterSet<RecordBatch>, SinkError>> {
         Box::pin(async move {
+            let views = self.views(run).await.map_err(sink_error)?;
             let mut writers = Vec::with_capacity(count);
             for _ in 0..count {
-                let writer = self.writer(run).await.map_err(sink_error)?;
+                let writer = self.writer_with(self.table.schema(), run, views.clone()).map_err(sink_error)?;
                 writers.push(Box::new(writer) as Box<dyn Writer<Batch = RecordBatch>>);
             }
             let router = Box::new(ChannelRouter::new(self.table.schema(), count)?);
@@ -223,7 +226,7 @@ impl Target for TableTarget {
         pending: &'a [Committable],
     ) -> BoxFuture<'a, Result<CleanReport, SinkError>> {
         Box::pin(async move {
-            Ok(tidegate_commit::clean(self.table.store(), run, earlier, pending).await?)
+            Ok(tidegate_commit::clean(self.table.store(), run, earlier, pending, true).await?)
         })
     }
 }

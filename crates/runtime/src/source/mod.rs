@@ -32,8 +32,8 @@ pub mod convert;
 mod error;
 pub mod files;
 pub mod generator;
-pub mod place;
 mod memory;
+pub mod place;
 mod state;
 
 pub use error::{BadRecord, SourceError};

@@ -30,8 +30,18 @@ pub fn places(state: &SourceState) -> Vec<Place> {
                 Some((offset, line)) => (Some(offset), Some(line)),
                 None => (row_of_position(position), None),
             };
-            Place { split: id.clone(), offset, line, finished }
+            Place {
+                split: id.clone(),
+                offset,
+                line,
+                finished,
+            }
         }
     };
-    state.active.iter().map(of(false)).chain(state.finished.iter().map(of(true))).collect()
+    state
+        .active
+        .iter()
+        .map(of(false))
+        .chain(state.finished.iter().map(of(true)))
+        .collect()
 }

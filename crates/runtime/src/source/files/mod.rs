@@ -44,7 +44,9 @@ use position::FilePosition;
 
 /// Offset and line of a saved position, where a file source wrote it.
 pub(super) fn position_of(id: &SplitId, position: &super::Position) -> Option<(u64, u64)> {
-    FilePosition::decode(id, position).ok().map(|p| (p.offset, p.line))
+    FilePosition::decode(id, position)
+        .ok()
+        .map(|p| (p.offset, p.line))
 }
 
 /// How bytes become records.
