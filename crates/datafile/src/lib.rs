@@ -20,6 +20,6 @@ mod types;
 pub use encoder::{EncodedFile, FileEncoder};
 pub use error::{Error, Result};
 pub use normalise::{Normaliser, normalise};
-pub use plan::{FilePlan, StatsMode};
+pub use plan::FilePlan;
 pub use reader::{FileReader, ReadAt, ReadPlan, read_parquet};
 pub use types::{FIELD_ID_KEY, arrow_schema, type_text};

@@ -10,8 +10,10 @@ use parquet::file::properties::{
     EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion,
 };
 use parquet::schema::types::{ColumnPath, TypePtr};
+use std::collections::HashSet;
 use std::sync::Arc;
-use tidegate_model::{DataField, LogicalType, Options, TableSchema};
+use tidegate_model::options::{DataFileOptions, TableOptions, parse_bool, parse_bytes};
+use tidegate_model::{DataField, FieldId, LogicalType, Options, SchemaId, StatsMode, TableSchema};
 
 /// Row groups end at this many encoded bytes unless `file.block-size` or `parquet.block.size` says
 /// otherwise. Java's 128 MiB would keep a whole file in memory until it ends; smaller groups cost
@@ -20,42 +22,6 @@ const ROW_GROUP_BYTES: usize = 32 << 20;
 
 /// Page size of Java's writer.
 const PAGE_BYTES: usize = 1 << 20;
-
-/// How much of a column's statistics a file's entry keeps \[F-4.4].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StatsMode {
-    /// Nothing.
-    None,
-    /// Only the number of nulls.
-    Counts,
-    /// Exact minimum and maximum.
-    Full,
-    /// Minimum and maximum cut to so many characters (text) or bytes (byte strings).
-    Truncate(usize),
-}
-
-impl StatsMode {
-    fn parse(key: &str, value: &str) -> Result<Self> {
-        let text = value.trim().to_ascii_lowercase();
-        let length = text
-            .strip_prefix("truncate(")
-            .and_then(|r| r.strip_suffix(')'));
-        match (
-            text.as_str(),
-            length.and_then(|n| n.trim().parse::<usize>().ok()),
-        ) {
-            ("none", _) => Ok(Self::None),
-            ("counts", _) => Ok(Self::Counts),
-            ("full", _) => Ok(Self::Full),
-            (_, Some(n)) if n > 0 => Ok(Self::Truncate(n)),
-            _ => Err(option(
-                key,
-                value,
-                "expected none, counts, full or truncate(n) with n > 0",
-            )),
-        }
-    }
-}
 
 /// Everything that a [`FileEncoder`](crate::FileEncoder) needs to know, resolved once and shared by
 /// all files of a table.
@@ -110,10 +76,10 @@ impl FilePlan {
     ///
     /// # Errors
     /// [`Error::UnsupportedType`] names a column that Parquet files of this build cannot hold,
-    /// [`Error::Option`] an option whose value means nothing, [`Error::UnsupportedFormat`] a
-    /// `file.format` that is not written.
+    /// [`Error::Option`] or [`Error::Model`] an option whose value means nothing.
     pub fn new(schema: &TableSchema) -> Result<Self> {
-        Self::of_fields(&schema.fields, &schema.options)
+        let table = TableOptions::of(schema)?;
+        Self::resolve(&schema.fields, &table)
     }
 
     /// As [`new`](Self::new), of columns and options alone.
@@ -121,21 +87,29 @@ impl FilePlan {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn of_fields(fields: &[DataField], options: &Options) -> Result<Self> {
-        let format = options.get("file.format").unwrap_or("parquet");
-        if !format.eq_ignore_ascii_case("parquet") {
-            return Err(option(
-                "file.format",
-                format,
-                "only `parquet` files are written by this build",
-            ));
+        let schema = TableSchema {
+            version: 3,
+            id: SchemaId(0),
+            fields: fields.to_vec(),
+            highest_field_id: FieldId(-1),
+            partition_keys: Vec::new(),
+            primary_keys: Vec::new(),
+            options: options.clone(),
+            comment: None,
+            time_millis: 0,
+            unknown: Vec::new(),
+        };
+        Self::new(&schema)
+    }
+
+    fn resolve(fields: &[DataField], table: &TableOptions) -> Result<Self> {
+        let data_file = &table.data_file;
+        if data_file.format != "parquet" {
+            let reason = "only `parquet` files are written by this build";
+            return Err(option("file.format", &data_file.format, reason));
         }
-        if let Some(field) = fields.iter().enumerate().find_map(|(i, f)| {
-            fields
-                .iter()
-                .take(i)
-                .any(|earlier| earlier.name == f.name)
-                .then_some(f)
-        }) {
+        let mut names = HashSet::new();
+        if let Some(field) = fields.iter().find(|f| !names.insert(f.name.as_str())) {
             return Err(Error::UnsupportedType {
                 column: field.name.clone(),
                 data_type: format!(
@@ -144,28 +118,30 @@ impl FilePlan {
                 ),
             });
         }
-        let block = match options.get("parquet.block.size") {
-            Some(value) => Some(("parquet.block.size", value)),
-            None => options
-                .get("file.block-size")
-                .map(|value| ("file.block-size", value)),
-        };
+        let stats_modes = fields.iter().enumerate().map(|(place, field)| {
+            let has_stats = has_stats(&field.data_type.logical);
+            if has_stats {
+                table.stats.mode_of(&field.name, place)
+            } else {
+                StatsMode::None
+            }
+        });
         let mut plan = Inner {
             rows: Arc::new(Schema::new(arrow_fields(fields, "", Use::Rows)?)),
             encoding_arrow: Arc::new(Schema::new(arrow_fields(fields, "", Use::Encoding)?)),
             encoding_schema: parquet_schema(fields, Use::Encoding)?,
             file_schema: parquet_schema(fields, Use::Rows)?,
-            stats_modes: stats_modes(fields, options)?,
-            dense: flag(options, "metadata.stats-dense-store", true)?,
+            stats_modes: stats_modes.collect(),
+            dense: table.stats.dense_store,
             dictionary: Dictionary {
                 default: true,
                 columns: Vec::new(),
             },
-            row_group_bytes: match block {
-                Some((key, value)) => size(key, value)?,
+            row_group_bytes: match data_file.block_size {
+                Some(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
                 None => ROW_GROUP_BYTES,
             },
-            compression: compression(options)?,
+            compression: compression(data_file)?,
             page_bytes: PAGE_BYTES,
             dictionary_page_bytes: PAGE_BYTES,
             page_rows: None,
@@ -174,7 +150,7 @@ impl FilePlan {
             ignored: Vec::new(),
             fields: fields.to_vec(),
         };
-        for (key, value) in options.iter() {
+        for (key, value) in &data_file.parquet {
             if let Some(name) = key.strip_prefix("parquet.") {
                 plan.library_option(key, name, value)?;
             }
@@ -257,7 +233,8 @@ impl Inner {
                     _ => return Err(option(key, value, "expected v1 or v2")),
                 }
             }
-            ("block.size" | "compression" | "compression.codec.zstd.level", None) => {}
+            ("block.size", None) => self.row_group_bytes = size(key, value)?,
+            ("compression" | "compression.codec.zstd.level", None) => {}
             _ => self.ignored.push(key.to_owned()),
         }
         Ok(())
@@ -298,40 +275,6 @@ impl Inner {
     }
 }
 
-fn stats_modes(fields: &[DataField], options: &Options) -> Result<Vec<StatsMode>> {
-    let key = "metadata.stats-mode";
-    let default = match options.get(key) {
-        Some(value) => StatsMode::parse(key, value)?,
-        None => StatsMode::Truncate(16),
-    };
-    let first = match options.get("metadata.stats-keep-first-n-columns") {
-        None => None,
-        Some(text) => match text.trim().parse::<i64>() {
-            Ok(n) => usize::try_from(n).ok(),
-            Err(_) => {
-                return Err(option(
-                    "metadata.stats-keep-first-n-columns",
-                    text,
-                    "expected a number",
-                ));
-            }
-        },
-    };
-    fields
-        .iter()
-        .enumerate()
-        .map(|(i, field)| {
-            let key = format!("fields.{}.stats-mode", field.name);
-            Ok(match options.get(&key) {
-                _ if !has_stats(&field.data_type.logical) => StatsMode::None,
-                Some(value) => StatsMode::parse(&key, value)?,
-                None if first.is_some_and(|n| i >= n) => StatsMode::None,
-                None => default,
-            })
-        })
-        .collect()
-}
-
 /// Columns of other types have no usable statistics \[F-4.4].
 pub(crate) fn has_stats(logical: &LogicalType) -> bool {
     use LogicalType as L;
@@ -349,40 +292,32 @@ pub(crate) fn has_stats(logical: &LogicalType) -> bool {
     )
 }
 
-fn compression(options: &Options) -> Result<Compression> {
-    let (key, name) = match (
-        options.get("parquet.compression"),
-        options.get("file.compression"),
-    ) {
-        (Some(name), _) => ("parquet.compression", name),
-        (None, Some(name)) => ("file.compression", name),
-        (None, None) => ("file.compression", "zstd"),
+fn compression(data_file: &DataFileOptions) -> Result<Compression> {
+    let own = |wanted: &str| data_file.parquet.iter().find(|(key, _)| key == wanted);
+    let (key, name) = match own("parquet.compression") {
+        Some((key, name)) => (key.as_str(), name.trim().to_ascii_lowercase()),
+        None => ("file.compression", data_file.compression.clone()),
     };
-    let level_key = match options.get("parquet.compression.codec.zstd.level") {
-        Some(_) => "parquet.compression.codec.zstd.level",
-        None => "file.compression.zstd-level",
-    };
-    match name.trim().to_ascii_lowercase().as_str() {
+    match name.as_str() {
         "zstd" => {
-            let text = options.get(level_key).unwrap_or("1");
-            let level = text
-                .trim()
-                .parse::<i32>()
-                .ok()
-                .and_then(|n| ZstdLevel::try_new(n).ok());
-            let level =
-                level.ok_or_else(|| option(level_key, text, "expected a level from 1 to 22"))?;
-            Ok(Compression::ZSTD(level))
+            let level = match own("parquet.compression.codec.zstd.level") {
+                None => data_file.zstd_level,
+                Some((key, text)) => text
+                    .trim()
+                    .parse()
+                    .map_err(|_| option(key, text, "expected a level from 1 to 22"))?,
+            };
+            Ok(Compression::ZSTD(ZstdLevel::try_new(level)?))
         }
         "none" | "uncompressed" => Ok(Compression::UNCOMPRESSED),
         "snappy" => Ok(Compression::SNAPPY),
         "gzip" => Ok(Compression::GZIP(GzipLevel::default())),
-        // Java's LZ4 is Hadoop's framing, deprecated by the format; LZ4_RAW is what all of its
-        // releases since 1.13 read.
+        // Java's LZ4 is Hadoop's framing, which the format deprecated; LZ4_RAW is what all judged
+        // releases read as well.
         "lz4" | "lz4_raw" => Ok(Compression::LZ4_RAW),
         _ => Err(option(
             key,
-            name,
+            &name,
             "expected zstd, none, snappy, gzip or lz4",
         )),
     }
@@ -397,36 +332,13 @@ fn option(key: &str, value: &str, reason: &str) -> Error {
 }
 
 fn boolean(key: &str, value: &str) -> Result<bool> {
-    match value.trim().to_ascii_lowercase().as_str() {
-        "true" => Ok(true),
-        "false" => Ok(false),
-        _ => Err(option(key, value, "expected true or false")),
-    }
+    parse_bool(value).ok_or_else(|| option(key, value, "expected true or false"))
 }
 
-fn flag(options: &Options, key: &str, default: bool) -> Result<bool> {
-    options
-        .get(key)
-        .map_or(Ok(default), |value| boolean(key, value))
-}
-
-/// A size in Paimon's notation: a number and an optional unit, 1024-based.
+/// A size in Paimon's notation, above 0.
 fn size(key: &str, value: &str) -> Result<usize> {
-    let text = value.trim().to_ascii_lowercase();
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = text.split_at_checked(digits).unwrap_or(("", ""));
-    let shift = match unit.trim() {
-        "" | "b" | "bytes" => 0,
-        "k" | "kb" | "kibibytes" => 10,
-        "m" | "mb" | "mebibytes" => 20,
-        "g" | "gb" | "gibibytes" => 30,
-        "t" | "tb" | "tebibytes" => 40,
-        _ => return Err(option(key, value, "expected a size such as `128 mb`")),
-    };
-    number
-        .parse::<usize>()
-        .ok()
-        .and_then(|n| n.checked_mul(1 << shift))
-        .filter(|n| *n > 0)
+    parse_bytes(value)
+        .and_then(|bytes| usize::try_from(bytes).ok())
+        .filter(|bytes| *bytes > 0)
         .ok_or_else(|| option(key, value, "expected a size such as `128 mb`"))
 }

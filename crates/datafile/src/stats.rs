@@ -5,7 +5,7 @@
 
 use crate::bounds;
 use crate::error::Result;
-use crate::plan::{Inner, StatsMode};
+use crate::plan::Inner;
 use crate::types::is_int96;
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{DataType as Arrow, Float32Type, Float64Type};
@@ -13,7 +13,7 @@ use arrow::record_batch::RecordBatch;
 use parquet::data_type::ByteArray;
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use std::cmp::Ordering;
-use tidegate_model::{BinaryRow, Datum, LogicalType, SimpleStats};
+use tidegate_model::{BinaryRow, Datum, LogicalType, SimpleStats, StatsMode};
 
 /// Longest bound that a footer holds; the manifest's are cut by the table's own rule.
 const FOOTER_BOUND: usize = 64;
@@ -161,11 +161,6 @@ impl Collector {
 
 impl Column {
     fn into_bounds(self) -> Option<(Datum, Datum)> {
-        let length = match self.mode {
-            StatsMode::None | StatsMode::Counts => return None,
-            StatsMode::Full => None,
-            StatsMode::Truncate(n) => Some(n),
-        };
         // Java keeps no bounds of byte strings in Parquet files, nor of INT96 (1.4.2, observed).
         let bytes = matches!(
             self.logical,
@@ -185,10 +180,7 @@ impl Column {
             (Some(bounds), false) if !self.unknown => bounds,
             _ => return None,
         };
-        match length {
-            None => Some((low, high)),
-            Some(n) => bounds::truncate(low, high, n),
-        }
+        self.mode.bounds(low, high)
     }
 }
 

@@ -1,4 +1,10 @@
 //! What is written is read back, for every type, and the file looks as Java's does.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
 
 use arrow::array::*;
 use arrow::buffer::{NullBuffer, OffsetBuffer};

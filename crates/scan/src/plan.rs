@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tidegate_datafile::arrow_schema;
 use tidegate_model::layout::{self, PartitionPaths};
+use tidegate_model::options::TableOptions;
 use tidegate_model::{
     BinaryRow, BucketId, DataField, DataFileMeta, IndexManifestEntry, ManifestEntry, SchemaId,
     Snapshot, TableSchema,
@@ -106,7 +107,7 @@ impl ScanPlan {
                 self.schemas.insert(entry.file.schema_id, schema);
             }
         }
-        let places = Places::new(&self.schema);
+        let places = Places::new(&self.schema)?;
         let mut vectors = self.deletion_vectors(&places, &entries, &index).await?;
         for entry in entries {
             if let Some(columns) = &entry.file.write_cols {
@@ -309,29 +310,16 @@ struct Places {
 }
 
 impl Places {
-    fn new(schema: &TableSchema) -> Self {
-        let columns = schema.partition_keys.iter().filter_map(|key| {
-            let field = schema.fields.iter().find(|f| &f.name == key)?;
-            Some((key.clone(), field.data_type.logical.clone()))
-        });
-        let options = &schema.options;
-        let default_name = options
-            .get("partition.default-name")
-            .unwrap_or("__DEFAULT_PARTITION__");
-        let legacy = !options
-            .get("partition.legacy-name")
-            .is_some_and(|v| v.eq_ignore_ascii_case("false"));
-        Self {
-            partitions: PartitionPaths::new(columns.collect(), default_name, legacy),
-            directory: options
-                .get("data-file.path-directory")
-                .unwrap_or("")
-                .trim_matches('/')
-                .to_owned(),
-            index_beside_data: options
-                .get("index-file-in-data-file-dir")
-                .is_some_and(|v| v.eq_ignore_ascii_case("true")),
-        }
+    fn new(schema: &TableSchema) -> Result<Self> {
+        let index_beside_data = schema.options.bool("index-file-in-data-file-dir")?;
+        Ok(Self {
+            partitions: schema.partition_paths()?,
+            directory: TableOptions::of(schema)?
+                .data_file
+                .path_directory
+                .unwrap_or_default(),
+            index_beside_data: index_beside_data.unwrap_or(false),
+        })
     }
 
     fn bucket(&self, partition: &BinaryRow, bucket: BucketId) -> Result<String> {

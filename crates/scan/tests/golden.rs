@@ -1,4 +1,10 @@
 //! Tables that released Java Paimon wrote read to the rows that Java sees in them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
 
 use futures::TryStreamExt;
 use serde_json::Value;

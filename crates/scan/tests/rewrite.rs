@@ -1,4 +1,10 @@
 //! Rows of Java's data files, encoded by us: the same Parquet schema and the same statistics.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
 
 use futures::TryStreamExt;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
