@@ -3,4 +3,5 @@
 mod cases;
 mod common;
 mod exactly_once;
+mod recovery;
 mod steady_state;
