@@ -26,7 +26,13 @@ pub(crate) struct Args {
 #[derive(ClapArgs, Debug, Clone)]
 pub(crate) struct OutputArgs {
     /// How data is printed.
-    #[arg(long, short = 'f', global = true, default_value = "table", help_heading = "Output")]
+    #[arg(
+        long,
+        short = 'f',
+        global = true,
+        default_value = "table",
+        help_heading = "Output"
+    )]
     pub(crate) format: Format,
     /// No progress.
     #[arg(long, short = 'q', global = true, help_heading = "Output")]

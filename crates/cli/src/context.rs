@@ -30,7 +30,9 @@ pub(crate) fn pairs(flag: &str, given: &[String]) -> Result<BTreeMap<String, Str
         .iter()
         .map(|pair| match pair.split_once('=') {
             Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-            _ => Err(Failure::config(format!("{flag} {pair}: expected KEY=VALUE"))),
+            _ => Err(Failure::config(format!(
+                "{flag} {pair}: expected KEY=VALUE"
+            ))),
         })
         .collect()
 }
@@ -72,12 +74,18 @@ fn read_catalog(file: &Path) -> Result<(Option<String>, BTreeMap<String, String>
     let mut options = BTreeMap::new();
     for entry in entries {
         let Content::Scalar { text, .. } = entry.value.content else {
-            return Err(Failure::config(format!("{}: `{}` must be a single value", entry.value.origin, entry.key)));
+            return Err(Failure::config(format!(
+                "{}: `{}` must be a single value",
+                entry.value.origin, entry.key
+            )));
         };
         match entry.key.as_str() {
             "metastore" if text == "filesystem" => {}
             "metastore" => {
-                return Err(Failure::config(format!("{}: metastore `{text}` is not supported; only filesystem is", entry.value.origin)));
+                return Err(Failure::config(format!(
+                    "{}: metastore `{text}` is not supported; only filesystem is",
+                    entry.value.origin
+                )));
             }
             "warehouse" => warehouse = Some(text),
             _ => {

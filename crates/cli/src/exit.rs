@@ -47,19 +47,31 @@ impl Failure {
             ErrorKind::Cancelled => INTERRUPTED,
             ErrorKind::Transient | ErrorKind::Data | ErrorKind::Corrupt | ErrorKind::Exhausted => 1,
         };
-        Self { code, message: message.into() }
+        Self {
+            code,
+            message: message.into(),
+        }
     }
 
     pub(crate) fn runtime(message: impl Into<String>) -> Self {
-        Self { code: 1, message: message.into() }
+        Self {
+            code: 1,
+            message: message.into(),
+        }
     }
 
     pub(crate) fn config(message: impl Into<String>) -> Self {
-        Self { code: 3, message: message.into() }
+        Self {
+            code: 3,
+            message: message.into(),
+        }
     }
 
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
-        Self { code: 4, message: message.into() }
+        Self {
+            code: 4,
+            message: message.into(),
+        }
     }
 }
 
@@ -109,7 +121,10 @@ impl From<std::io::Error> for Failure {
     fn from(e: std::io::Error) -> Self {
         // A reader that has seen enough (`| head`) is no failure of ours.
         if e.kind() == std::io::ErrorKind::BrokenPipe {
-            return Self { code: 0, message: String::new() };
+            return Self {
+                code: 0,
+                message: String::new(),
+            };
         }
         Self::runtime(format!("cannot write output: {e}"))
     }

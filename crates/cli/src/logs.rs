@@ -7,10 +7,23 @@ use tracing_subscriber::EnvFilter;
 #[derive(clap::Args, Debug, Clone)]
 pub(crate) struct LogArgs {
     /// What is logged, for instance `info` or `warn,tidegate_commit=debug`.
-    #[arg(long, global = true, env = "TIDEGATE_LOG", default_value = "warn", value_name = "FILTER", help_heading = "Output")]
+    #[arg(
+        long,
+        global = true,
+        env = "TIDEGATE_LOG",
+        default_value = "warn",
+        value_name = "FILTER",
+        help_heading = "Output"
+    )]
     pub(crate) log: String,
     /// How log lines look.
-    #[arg(long, global = true, env = "TIDEGATE_LOG_FORMAT", default_value = "text", help_heading = "Output")]
+    #[arg(
+        long,
+        global = true,
+        env = "TIDEGATE_LOG_FORMAT",
+        default_value = "text",
+        help_heading = "Output"
+    )]
     pub(crate) log_format: LogFormat,
 }
 

@@ -45,10 +45,24 @@ impl<W: Write> Printer<W> {
     pub(crate) fn new(format: Format, columns: Vec<String>, mut out: W) -> Result<Self> {
         match format {
             Format::Json => write!(out, "[")?,
-            Format::Csv => writeln!(out, "{}", columns.iter().map(|c| csv_field(Some(c))).collect::<Vec<_>>().join(","))?,
+            Format::Csv => writeln!(
+                out,
+                "{}",
+                columns
+                    .iter()
+                    .map(|c| csv_field(Some(c)))
+                    .collect::<Vec<_>>()
+                    .join(",")
+            )?,
             Format::Table | Format::Jsonl => {}
         }
-        Ok(Self { format, columns, out, waiting: Vec::new(), rows: 0 })
+        Ok(Self {
+            format,
+            columns,
+            out,
+            waiting: Vec::new(),
+            rows: 0,
+        })
     }
 
     fn row(&mut self, cells: Vec<Printed>) -> Result<()> {
@@ -73,11 +87,19 @@ impl<W: Write> Printer<W> {
                 }
             }
             Format::Csv => {
-                let fields: Vec<String> = cells.iter().map(|c| csv_field(c.plain.as_deref())).collect();
+                let fields: Vec<String> = cells
+                    .iter()
+                    .map(|c| csv_field(c.plain.as_deref()))
+                    .collect();
                 writeln!(self.out, "{}", fields.join(","))?;
             }
             Format::Table => {
-                self.waiting.push(cells.into_iter().map(|c| c.plain.unwrap_or_default()).collect());
+                self.waiting.push(
+                    cells
+                        .into_iter()
+                        .map(|c| c.plain.unwrap_or_default())
+                        .collect(),
+                );
                 if self.waiting.len() >= TABLE_ROWS {
                     self.lay_out()?;
                 }
@@ -89,11 +111,16 @@ impl<W: Write> Printer<W> {
 
     fn lay_out(&mut self) -> Result<()> {
         let mut table = Table::new();
-        table.load_preset(presets::UTF8_BORDERS_ONLY).set_content_arrangement(ContentArrangement::Disabled);
+        table
+            .load_style(presets::UTF8_BORDERS_ONLY)
+            .set_content_arrangement(ContentArrangement::Disabled);
         table.set_header(&self.columns);
         for row in self.waiting.drain(..) {
             // A line break inside a value must not look like a new row.
-            table.add_row(row.iter().map(|t| t.replace('\n', "\\n").replace('\r', "\\r")));
+            table.add_row(
+                row.iter()
+                    .map(|t| t.replace('\n', "\\n").replace('\r', "\\r")),
+            );
         }
         Ok(writeln!(self.out, "{table}")?)
     }
@@ -168,7 +195,8 @@ pub(crate) fn object(format: Format, value: &Value) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match format {
         Format::Json => {
-            let text = serde_json::to_string_pretty(value).map_err(|e| Failure::runtime(e.to_string()))?;
+            let text =
+                serde_json::to_string_pretty(value).map_err(|e| Failure::runtime(e.to_string()))?;
             writeln!(out, "{text}")?;
         }
         Format::Jsonl => writeln!(out, "{value}")?,
@@ -183,10 +211,19 @@ pub(crate) fn object(format: Format, value: &Value) -> Result<()> {
 }
 
 fn flatten(path: &str, value: &Value, rows: &mut Sheet) {
-    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    let below = |key: &str| {
+        if path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{path}.{key}")
+        }
+    };
     match value {
         Value::Object(map) => map.iter().for_each(|(k, v)| flatten(&below(k), v, rows)),
-        Value::Array(items) => items.iter().enumerate().for_each(|(i, v)| flatten(&below(&i.to_string()), v, rows)),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .for_each(|(i, v)| flatten(&below(&i.to_string()), v, rows)),
         Value::Null => rows.push(vec![path.into(), Cell::Null]),
         Value::String(text) => rows.push(vec![path.into(), text.as_str().into()]),
         other => rows.push(vec![path.into(), other.to_string().into()]),
@@ -211,10 +248,22 @@ mod tests {
     fn printed(format: Format) -> String {
         let mut out = Vec::new();
         let mut printer = Printer::new(format, vec!["a".into(), "b".into()], &mut out).unwrap();
-        let cell = |json: &str, plain: Option<&str>| Printed { json: json.into(), plain: plain.map(str::to_owned) };
-        printer.row(vec![cell("1", Some("1")), cell("null", None)]).unwrap();
-        printer.row(vec![cell("2", Some("2")), cell("\"x,\\\"y\"", Some("x,\"y"))]).unwrap();
-        printer.row(vec![cell("3", Some("3")), cell("\"\"", Some(""))]).unwrap();
+        let cell = |json: &str, plain: Option<&str>| Printed {
+            json: json.into(),
+            plain: plain.map(str::to_owned),
+        };
+        printer
+            .row(vec![cell("1", Some("1")), cell("null", None)])
+            .unwrap();
+        printer
+            .row(vec![
+                cell("2", Some("2")),
+                cell("\"x,\\\"y\"", Some("x,\"y")),
+            ])
+            .unwrap();
+        printer
+            .row(vec![cell("3", Some("3")), cell("\"\"", Some(""))])
+            .unwrap();
         printer.finish().unwrap();
         String::from_utf8(out).unwrap()
     }
@@ -222,7 +271,10 @@ mod tests {
     #[test]
     fn null_and_empty_text_differ_in_every_format_for_machines() {
         assert_eq!(printed(Format::Csv), "a,b\n1,\n2,\"x,\"\"y\"\n3,\"\"\n");
-        assert_eq!(printed(Format::Jsonl), "{\"a\":1,\"b\":null}\n{\"a\":2,\"b\":\"x,\\\"y\"}\n{\"a\":3,\"b\":\"\"}\n");
+        assert_eq!(
+            printed(Format::Jsonl),
+            "{\"a\":1,\"b\":null}\n{\"a\":2,\"b\":\"x,\\\"y\"}\n{\"a\":3,\"b\":\"\"}\n"
+        );
         let array: Value = serde_json::from_str(&printed(Format::Json)).unwrap();
         assert_eq!(array.as_array().unwrap().len(), 3);
         assert_eq!(printed(Format::Table).lines().count(), 7);

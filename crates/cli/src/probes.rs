@@ -51,7 +51,11 @@ pub(crate) fn start() -> Result<()> {
         Err(_) => None,
     };
     if stop.is_some() || file.is_some() {
-        let lab = Lab { stop, file, passed: AtomicU64::new(0) };
+        let lab = Lab {
+            stop,
+            file,
+            passed: AtomicU64::new(0),
+        };
         if LAB.set(lab).is_ok() {
             probe::set(Some(passed));
         }
@@ -60,7 +64,10 @@ pub(crate) fn start() -> Result<()> {
 }
 
 fn unknown(text: &str) -> Failure {
-    Failure::config(format!("TIDEGATE_STOP_AT={text}: expected NAME[:N] with NAME one of {}", probe::ALL.join(", ")))
+    Failure::config(format!(
+        "TIDEGATE_STOP_AT={text}: expected NAME[:N] with NAME one of {}",
+        probe::ALL.join(", ")
+    ))
 }
 
 fn passed(name: &'static str) {
@@ -75,7 +82,9 @@ fn passed(name: &'static str) {
         && lab.passed.fetch_add(1, Ordering::SeqCst) + 1 == *nth
     {
         let me = std::process::id().to_string();
-        let _started = std::process::Command::new("kill").args(["-9", &me]).status();
+        let _started = std::process::Command::new("kill")
+            .args(["-9", &me])
+            .status();
         std::process::abort();
     }
 }

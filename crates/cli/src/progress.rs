@@ -27,7 +27,11 @@ pub(crate) fn show(job: &str, progress: watch::Receiver<Progress>, quiet: bool) 
     let terminal = std::io::stderr().is_terminal() && !quiet;
     let bar = ProgressBar::with_draw_target(
         None,
-        if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() },
+        if terminal {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        },
     );
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
         bar.set_style(style);
@@ -46,7 +50,10 @@ pub(crate) fn show(job: &str, progress: watch::Receiver<Progress>, quiet: bool) 
             if terminal {
                 line.set_message(text);
                 line.tick();
-            } else if !quiet && (now.phase != last.phase || (now.rows != last.rows && last_plain.elapsed() >= PLAIN_EVERY)) {
+            } else if !quiet
+                && (now.phase != last.phase
+                    || (now.rows != last.rows && last_plain.elapsed() >= PLAIN_EVERY))
+            {
                 say(&text);
                 last_plain = Instant::now();
             }
@@ -70,14 +77,22 @@ struct Rate {
 
 impl Rate {
     fn new() -> Self {
-        Self { at: Instant::now(), rows: 0, smoothed: 0.0 }
+        Self {
+            at: Instant::now(),
+            rows: 0,
+            smoothed: 0.0,
+        }
     }
 
     fn per_second(&mut self, rows: u64) -> f64 {
         let elapsed = self.at.elapsed().as_secs_f64();
         if elapsed > 0.05 {
             let now = rows.saturating_sub(self.rows) as f64 / elapsed;
-            self.smoothed = if self.smoothed == 0.0 { now } else { 0.8 * self.smoothed + 0.2 * now };
+            self.smoothed = if self.smoothed == 0.0 {
+                now
+            } else {
+                0.8 * self.smoothed + 0.2 * now
+            };
             self.at = Instant::now();
             self.rows = rows;
         }

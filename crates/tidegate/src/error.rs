@@ -63,9 +63,8 @@ impl Error {
                 tidegate_scan::Error::NoTable(_)
                 | tidegate_scan::Error::NoSnapshot { .. }
                 | tidegate_scan::Error::NoTag { .. } => ErrorKind::NotFound,
-                tidegate_scan::Error::NoColumn { .. } | tidegate_scan::Error::Unsupported { .. } => {
-                    ErrorKind::Config
-                }
+                tidegate_scan::Error::NoColumn { .. }
+                | tidegate_scan::Error::Unsupported { .. } => ErrorKind::Config,
                 _ => ErrorKind::Corrupt,
             },
             Self::Recovery(e) => e.kind(),

@@ -211,7 +211,9 @@ impl Target for TableTarget {
             let views = self.views(run).await.map_err(sink_error)?;
             let mut writers = Vec::with_capacity(count);
             for _ in 0..count {
-                let writer = self.writer_with(self.table.schema(), run, views.clone()).map_err(sink_error)?;
+                let writer = self
+                    .writer_with(self.table.schema(), run, views.clone())
+                    .map_err(sink_error)?;
                 writers.push(Box::new(writer) as Box<dyn Writer<Batch = RecordBatch>>);
             }
             let router = Box::new(ChannelRouter::new(self.table.schema(), count)?);

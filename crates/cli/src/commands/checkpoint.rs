@@ -30,14 +30,20 @@ fn kind_text(kind: RecordKind) -> &'static str {
 
 async fn jobs(store: &CheckpointStore, directory: &CheckpointDir) -> Result<Vec<JobName>> {
     let all = store.jobs().await?;
-    let Some(wanted) = &directory.job else { return Ok(all) };
+    let Some(wanted) = &directory.job else {
+        return Ok(all);
+    };
     let wanted = JobName::new(wanted.as_str()).map_err(|e| Failure::config(e.0))?;
     if !all.contains(&wanted) {
         let known: Vec<String> = all.iter().map(ToString::to_string).collect();
         return Err(Failure::not_found(format!(
             "job `{wanted}` has no checkpoints in {}; jobs there: {}",
             store.url(),
-            if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+            if known.is_empty() {
+                "none".to_owned()
+            } else {
+                known.join(", ")
+            }
         )));
     }
     Ok(vec![wanted])
@@ -45,7 +51,18 @@ async fn jobs(store: &CheckpointStore, directory: &CheckpointDir) -> Result<Vec<
 
 async fn list(directory: &CheckpointDir, output: &OutputArgs) -> Result<()> {
     let store = CheckpointStore::new(context::open_store(&directory.directory, &directory.store)?);
-    let mut sheet = Sheet::new(["job", "checkpoint_id", "kind", "epoch", "commit_user", "complete", "pending_commits", "published_snapshot", "size_in_bytes", "error"]);
+    let mut sheet = Sheet::new([
+        "job",
+        "checkpoint_id",
+        "kind",
+        "epoch",
+        "commit_user",
+        "complete",
+        "pending_commits",
+        "published_snapshot",
+        "size_in_bytes",
+        "error",
+    ]);
     for job in jobs(&store, directory).await? {
         for user in store.users(&job).await? {
             let mut records = store.job(&job, &user);
@@ -60,12 +77,25 @@ async fn list(directory: &CheckpointDir, output: &OutputArgs) -> Result<()> {
                         user.to_string().into(),
                         Cell::Bool(r.is_complete()),
                         Cell::Int(r.committables.len() as i64),
-                        Cell::int(r.newest_published.as_ref().and_then(|p| i64::try_from(p.version).ok())),
+                        Cell::int(
+                            r.newest_published
+                                .as_ref()
+                                .and_then(|p| i64::try_from(p.version).ok()),
+                        ),
                         size,
                         Cell::Null,
                     ]),
                     // One that cannot be read is shown, not hidden.
-                    Err(e) => row.extend([Cell::Null, Cell::Null, user.to_string().into(), Cell::Null, Cell::Null, Cell::Null, size, e.to_string().into()]),
+                    Err(e) => row.extend([
+                        Cell::Null,
+                        Cell::Null,
+                        user.to_string().into(),
+                        Cell::Null,
+                        Cell::Null,
+                        Cell::Null,
+                        size,
+                        e.to_string().into(),
+                    ]),
                 }
                 sheet.push(row);
             }
@@ -87,7 +117,9 @@ async fn inspect(directory: &CheckpointDir, id: Option<u64>, output: &OutputArgs
             let mut records = store.job(job, &user);
             records.load().await?;
             let record = match id {
-                Some(id) if records.list().iter().any(|r| r.id.0 == id) => Some(records.read(CheckpointId(id)).await?),
+                Some(id) if records.list().iter().any(|r| r.id.0 == id) => {
+                    Some(records.read(CheckpointId(id)).await?)
+                }
                 Some(_) => None,
                 None => records.newest().await?,
             };
@@ -97,12 +129,18 @@ async fn inspect(directory: &CheckpointDir, id: Option<u64>, output: &OutputArgs
     match found.as_slice() {
         [record] => output::object(output.format, &show(record)?),
         [] => Err(Failure::not_found(match id {
-            Some(id) => format!("no checkpoint {id} in {}; `tidegate checkpoint list` shows what is there", store.url()),
+            Some(id) => format!(
+                "no checkpoint {id} in {}; `tidegate checkpoint list` shows what is there",
+                store.url()
+            ),
             None => format!("no complete checkpoint in {}", store.url()),
         })),
         several => {
             let names: Vec<String> = several.iter().map(|r| r.job.to_string()).collect();
-            Err(Failure::config(format!("several jobs have one ({}); pass --job", names.join(", "))))
+            Err(Failure::config(format!(
+                "several jobs have one ({}); pass --job",
+                names.join(", ")
+            )))
         }
     }
 }

@@ -11,7 +11,10 @@ use crate::{context, output};
 pub(crate) async fn run(doctor: Doctor, output: &OutputArgs) -> Result<u8> {
     let Doctor::Store { url, store, rounds } = doctor;
     let store = context::open_store(&url, &store)?;
-    let options = Options { rounds, ..Options::default() };
+    let options = Options {
+        rounds,
+        ..Options::default()
+    };
     let report = conformance::run(&store, &options).await;
     let verdict = report.verdict();
     if output.format == Format::Table {
@@ -38,7 +41,11 @@ pub(crate) async fn run(doctor: Doctor, output: &OutputArgs) -> Result<u8> {
         let value = json!({"url": report.url, "usable": format!("{:?}", verdict.usable), "reasons": verdict.reasons, "checks": checks});
         output::object(output.format, &value)?;
     }
-    Ok(if verdict.usable == Usable::ReadWrite { 0 } else { CHECK_FAILED })
+    Ok(if verdict.usable == Usable::ReadWrite {
+        0
+    } else {
+        CHECK_FAILED
+    })
 }
 
 fn usable_text(usable: Usable) -> &'static str {

@@ -17,7 +17,12 @@ pub(crate) async fn run(command: JobCommand, output: &OutputArgs) -> Result<u8> 
     match command {
         JobCommand::List(table) => list(&open(&table).await?, output).await?,
         JobCommand::Status { table, job } => status(&open(&table).await?, &job, output).await?,
-        JobCommand::Retire { table, job, dry_run, yes } => retire(&open(&table).await?, &job, dry_run, yes).await?,
+        JobCommand::Retire {
+            table,
+            job,
+            dry_run,
+            yes,
+        } => retire(&open(&table).await?, &job, dry_run, yes).await?,
     }
     Ok(0)
 }
@@ -36,7 +41,15 @@ fn state(run: &RunStatus) -> &'static str {
 }
 
 async fn list(table: &Table, output: &OutputArgs) -> Result<()> {
-    let mut sheet = Sheet::new(["job", "state", "epoch", "host", "started", "commit_user", "checkpoints"]);
+    let mut sheet = Sheet::new([
+        "job",
+        "state",
+        "epoch",
+        "host",
+        "started",
+        "commit_user",
+        "checkpoints",
+    ]);
     for job in table.jobs().jobs().await? {
         let Some(run) = job.newest() else { continue };
         let r = &run.registration;
@@ -57,11 +70,21 @@ async fn find(table: &Table, job: &str) -> Result<JobStatus> {
     let name = JobName::new(job).map_err(|e| Failure::config(e.0))?;
     let status = table.jobs().job(&name).await?;
     if status.runs.is_empty() {
-        let known: Vec<String> = table.jobs().jobs().await?.iter().map(|j| j.job.to_string()).collect();
+        let known: Vec<String> = table
+            .jobs()
+            .jobs()
+            .await?
+            .iter()
+            .map(|j| j.job.to_string())
+            .collect();
         return Err(Failure::not_found(format!(
             "job `{name}` is not registered at `{}`; jobs there: {}",
             table.name(),
-            if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+            if known.is_empty() {
+                "none".to_owned()
+            } else {
+                known.join(", ")
+            }
         )));
     }
     Ok(status)
@@ -102,7 +125,9 @@ async fn newest_commit(table: &Table, job: &JobName) -> Result<Value> {
         }
         let below = SnapshotId(snapshot.id.0 - 1);
         let found = tidegate::commit::snapshot(table.store(), below).await;
-        next = found.map_err(|e| Failure::of(e.kind(), e.to_string()))?.map(|v| v.snapshot);
+        next = found
+            .map_err(|e| Failure::of(e.kind(), e.to_string()))?
+            .map(|v| v.snapshot);
     }
     Ok(Value::Null)
 }
@@ -110,7 +135,10 @@ async fn newest_commit(table: &Table, job: &JobName) -> Result<Value> {
 async fn retire(table: &Table, job: &str, dry_run: bool, yes: bool) -> Result<()> {
     let status = find(table, job).await?;
     let Some(run) = status.newest().filter(|r| r.ended.is_none()) else {
-        output::note(&format!("job `{}` has ended already; nothing to do", status.job));
+        output::note(&format!(
+            "job `{}` has ended already; nothing to do",
+            status.job
+        ));
         return Ok(());
     };
     let what = format!(
@@ -123,7 +151,12 @@ async fn retire(table: &Table, job: &str, dry_run: bool, yes: bool) -> Result<()
         output::note(&format!("would {what}"));
         return Ok(());
     }
-    confirm(&format!("{what}: if it still runs, its next start is refused nothing, but `table drop` is no longer held back"), yes)?;
+    confirm(
+        &format!(
+            "{what}: if it still runs, its next start is refused nothing, but `table drop` is no longer held back"
+        ),
+        yes,
+    )?;
     let now = jiff::Timestamp::now().as_millisecond();
     table.jobs().retire(&status.job, now).await?;
     output::note(&format!("job `{}` is retired", status.job));

@@ -33,7 +33,9 @@ fn confirm(what: &str, yes: bool) -> Result<()> {
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::config(format!("{what}: pass -y to do it, or --dry-run to see what would be done")));
+        return Err(Failure::config(format!(
+            "{what}: pass -y to do it, or --dry-run to see what would be done"
+        )));
     }
     let mut err = std::io::stderr().lock();
     write!(err, "{what}. Go on? [y/N] ")?;
@@ -43,5 +45,8 @@ fn confirm(what: &str, yes: bool) -> Result<()> {
     if matches!(answer.trim(), "y" | "Y" | "yes") {
         return Ok(());
     }
-    Err(Failure { code: 1, message: "nothing was done".into() })
+    Err(Failure {
+        code: 1,
+        message: "nothing was done".into(),
+    })
 }

@@ -17,8 +17,8 @@ use tidegate_runtime::source::convert;
 use tidegate_runtime::source::files::{CsvFormat, FileFormat, FileSource, FilesConfig};
 use tidegate_runtime::source::generator::{GeneratorConfig, GeneratorSource, Rule};
 use tidegate_runtime::{
-    CheckpointSettings, CommitSettings, Job, JobEnd, MismatchReport, RestartStrategy, Settings, Stop,
-    Summary, way_name,
+    CheckpointSettings, CommitSettings, Job, JobEnd, MismatchReport, RestartStrategy, Settings,
+    Stop, Summary, way_name,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -57,8 +57,12 @@ pub(crate) async fn run(args: RunArgs, output: &OutputArgs) -> Result<u8> {
 fn listen(stop: Stop) -> Result<Arc<std::sync::atomic::AtomicU8>> {
     use std::sync::atomic::{AtomicU8, Ordering};
     let code = Arc::new(AtomicU8::new(0));
-    for (kind, exit) in [(SignalKind::interrupt(), exit::INTERRUPTED), (SignalKind::terminate(), exit::TERMINATED)] {
-        let mut signals = signal(kind).map_err(|e| Failure::runtime(format!("cannot listen to signals: {e}")))?;
+    for (kind, exit) in [
+        (SignalKind::interrupt(), exit::INTERRUPTED),
+        (SignalKind::terminate(), exit::TERMINATED),
+    ] {
+        let mut signals =
+            signal(kind).map_err(|e| Failure::runtime(format!("cannot listen to signals: {e}")))?;
         let (stop, code) = (stop.clone(), code.clone());
         tokio::spawn(async move {
             while signals.recv().await.is_some() {
@@ -79,7 +83,9 @@ fn conclude(
 ) -> Result<u8> {
     let say = |what: &str, s: &Summary| {
         if !output.quiet {
-            let checkpoint = s.checkpoint.map_or_else(|| "none".to_owned(), |c| c.to_string());
+            let checkpoint = s
+                .checkpoint
+                .map_or_else(|| "none".to_owned(), |c| c.to_string());
             output::note(&format!(
                 "{}: {what}; {} rows taken, {} published, last checkpoint {checkpoint}, {} restarts",
                 config.name, s.rows, s.rows_published, s.restarts
@@ -96,7 +102,10 @@ fn conclude(
             Ok(signal.load(std::sync::atomic::Ordering::SeqCst))
         }
         JobEnd::Aborted(summary) => {
-            say("stopped at once; the next start settles what is not published", &summary);
+            say(
+                "stopped at once; the next start settles what is not published",
+                &summary,
+            );
             Ok(1)
         }
         JobEnd::NothingNew => {
@@ -105,14 +114,23 @@ fn conclude(
             }
             Ok(0)
         }
-        JobEnd::Mismatch(report) => Err(Failure { code: exit::MISMATCH, message: explain(&report, args) }),
+        JobEnd::Mismatch(report) => Err(Failure {
+            code: exit::MISMATCH,
+            message: explain(&report, args),
+        }),
     }
 }
 
 /// What is wrong, where was looked, and the ways out with what each would do.
 fn explain(report: &MismatchReport, args: &RunArgs) -> String {
-    let mut text = format!("job `{}` cannot go on by itself: {}\n", report.job, report.why);
-    text.push_str(&format!("  looked for checkpoints in: {}\n", report.looked_in));
+    let mut text = format!(
+        "job `{}` cannot go on by itself: {}\n",
+        report.job, report.why
+    );
+    text.push_str(&format!(
+        "  looked for checkpoints in: {}\n",
+        report.looked_in
+    ));
     if let Some(registered) = &report.registered {
         text.push_str(&format!("  the last run kept them in:  {registered}\n"));
     }
@@ -123,7 +141,10 @@ fn explain(report: &MismatchReport, args: &RunArgs) -> String {
     for (way, plan) in &report.ways {
         text.push_str(&format!("  {}\n", way_name(*way)));
         match plan {
-            Ok(plan) => plan.steps.iter().for_each(|step| text.push_str(&format!("    would: {step}\n"))),
+            Ok(plan) => plan
+                .steps
+                .iter()
+                .for_each(|step| text.push_str(&format!("    would: {step}\n"))),
             Err(why) => text.push_str(&format!("    not possible: {why}\n")),
         }
     }
@@ -136,7 +157,11 @@ fn explain(report: &MismatchReport, args: &RunArgs) -> String {
 async fn dry_run(config: &JobConfig, output: &OutputArgs) -> Result<u8> {
     let mut sheet = tidegate::system::Sheet::new(["key", "value", "origin"]);
     for e in &config.effective {
-        sheet.push(vec![e.path.as_str().into(), e.value.as_str().into(), e.origin.as_str().into()]);
+        sheet.push(vec![
+            e.path.as_str().into(),
+            e.value.as_str().into(),
+            e.origin.as_str().into(),
+        ]);
     }
     output::sheet(output.format, &sheet)?;
     // Everything that can be wrong without touching the table is looked at here.
@@ -144,11 +169,21 @@ async fn dry_run(config: &JobConfig, output: &OutputArgs) -> Result<u8> {
     match (open_table(config).await?, declared) {
         (Some(table), Some(declared)) => {
             if let Err(differences) = table.schema().compatible_with(&declared) {
-                return Err(Failure::config(format!("table `{}` is not what is declared: {}", table.name(), differences.join("; "))));
+                return Err(Failure::config(format!(
+                    "table `{}` is not what is declared: {}",
+                    table.name(),
+                    differences.join("; ")
+                )));
             }
-            output::note(&format!("table {} is there and fits; nothing was done", table.name()));
+            output::note(&format!(
+                "table {} is there and fits; nothing was done",
+                table.name()
+            ));
         }
-        (Some(table), None) => output::note(&format!("table {} is there; nothing was done", table.name())),
+        (Some(table), None) => output::note(&format!(
+            "table {} is there; nothing was done",
+            table.name()
+        )),
         (None, Some(_)) => output::note("the table would be created; nothing was done"),
         (None, None) => return Err(no_columns(config)),
     }
@@ -167,7 +202,8 @@ fn open_store(url: &str, options: &BTreeMap<String, String>) -> Result<Store> {
     let store = Store::open(url, options)?;
     match std::env::var("TIDEGATE_STORE_LATENCY") {
         Ok(text) => {
-            let latency = crate::config::reader::duration(&text).map_err(|e| Failure::config(format!("TIDEGATE_STORE_LATENCY: {e}")))?;
+            let latency = crate::config::reader::duration(&text)
+                .map_err(|e| Failure::config(format!("TIDEGATE_STORE_LATENCY: {e}")))?;
             let faults = Faults::new();
             faults.latency(latency);
             Ok(store.with_faults(faults))
@@ -182,13 +218,25 @@ fn is_url(text: &str) -> bool {
 
 /// A checkpoint directory on the warehouse's store has its options.
 fn options_of<'a>(config: &'a JobConfig, url: &str) -> BTreeMap<String, String> {
-    let same = url.split_once("://").map(|(scheme, _)| scheme) == config.sink.warehouse.split_once("://").map(|(scheme, _)| scheme);
-    if is_url(url) && same { config.sink.store.clone() } else { BTreeMap::new() }
+    let same = url.split_once("://").map(|(scheme, _)| scheme)
+        == config
+            .sink
+            .warehouse
+            .split_once("://")
+            .map(|(scheme, _)| scheme);
+    if is_url(url) && same {
+        config.sink.store.clone()
+    } else {
+        BTreeMap::new()
+    }
 }
 
 async fn open_table(config: &JobConfig) -> Result<Option<Table>> {
     let warehouse = Warehouse::on(open_store(&config.sink.warehouse, &config.sink.store)?);
-    match warehouse.table(&config.sink.database, &config.sink.table).await {
+    match warehouse
+        .table(&config.sink.database, &config.sink.table)
+        .await
+    {
         Ok(table) => Ok(Some(table)),
         Err(tidegate::Error::NotFound(_)) => Ok(None),
         Err(e) => Err(e.into()),
@@ -208,23 +256,38 @@ fn declared_schema(config: &JobConfig) -> Result<Option<TableSchema>> {
             .map_err(|e| Failure::config(format!("{origin}: column `{name}`: {e}")))?;
         columns.push(DataField::new(name.as_str(), data_type));
     }
-    let options: Options = sink.options.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    let options: Options = sink
+        .options
+        .iter()
+        .map(|(k, v)| (k.as_str(), v.as_str()))
+        .collect();
     let now = jiff::Timestamp::now().as_millisecond();
-    TableSchema::create(columns, sink.partition_by.clone(), sink.primary_key.clone(), options, None, now)
-        .map(Some)
-        .map_err(|e| Failure::config(format!("sink of job `{}`: {e}", config.name)))
+    TableSchema::create(
+        columns,
+        sink.partition_by.clone(),
+        sink.primary_key.clone(),
+        options,
+        None,
+        now,
+    )
+    .map(Some)
+    .map_err(|e| Failure::config(format!("sink of job `{}`: {e}", config.name)))
 }
 
 async fn assemble(config: &JobConfig, args: &RunArgs) -> Result<Job> {
-    let name = JobName::new(config.name.as_str()).map_err(|e| Failure::config(format!("key `name`: {e}")))?;
+    let name = JobName::new(config.name.as_str())
+        .map_err(|e| Failure::config(format!("key `name`: {e}")))?;
     let warehouse = Warehouse::on(open_store(&config.sink.warehouse, &config.sink.store)?);
     let (database, table) = (&config.sink.database, &config.sink.table);
     let table = match declared_schema(config)? {
         Some(declared) => {
             // A wrong source is seen before a table is made for it.
-            let arrow = tidegate::datafile::arrow_schema(&declared.fields).map_err(|e| Failure::config(e.to_string()))?;
+            let arrow = tidegate::datafile::arrow_schema(&declared.fields)
+                .map_err(|e| Failure::config(e.to_string()))?;
             source_of(config, annotated(&Arc::new(arrow), &declared))?;
-            warehouse.create_or_open_table(database, table, &declared).await?
+            warehouse
+                .create_or_open_table(database, table, &declared)
+                .await?
         }
         None => match warehouse.table(database, table).await {
             Err(tidegate::Error::NotFound(_)) => return Err(no_columns(config)),
@@ -238,7 +301,10 @@ async fn assemble(config: &JobConfig, args: &RunArgs) -> Result<Job> {
     };
     let target = table.target(options)?;
     let source = source_of(config, annotated(target.arrow_schema(), table.schema()))?;
-    let checkpoints = open_store(&config.checkpoint.directory, &options_of(config, &config.checkpoint.directory))?;
+    let checkpoints = open_store(
+        &config.checkpoint.directory,
+        &options_of(config, &config.checkpoint.directory),
+    )?;
     let settings = settings_of(config, args)?;
     Ok(Job::builder(name)
         .shared_source(source)
@@ -251,11 +317,17 @@ async fn assemble(config: &JobConfig, args: &RunArgs) -> Result<Job> {
 
 fn settings_of(config: &JobConfig, args: &RunArgs) -> Result<Settings> {
     let way = |way: Way| match way {
-        Way::RollbackTable => Resolution::RollbackTable { including_others: args.including_others },
+        Way::RollbackTable => Resolution::RollbackTable {
+            including_others: args.including_others,
+        },
         Way::ContinueFromTable => Resolution::ContinueFromTable,
         Way::AcceptDuplicates => Resolution::AcceptDuplicates,
     };
-    let adopt = args.adopt.as_ref().map(|old| JobName::new(old.as_str())).transpose();
+    let adopt = args
+        .adopt
+        .as_ref()
+        .map(|old| JobName::new(old.as_str()))
+        .transpose();
     let c = &config.checkpoint;
     Ok(Settings {
         parallelism: config.parallelism,
@@ -268,11 +340,20 @@ fn settings_of(config: &JobConfig, args: &RunArgs) -> Result<Settings> {
         },
         restart: match &config.restart {
             RestartConfig::None => RestartStrategy::None,
-            RestartConfig::FixedDelay { attempts, delay } => RestartStrategy::FixedDelay { attempts: *attempts, delay: *delay },
-            RestartConfig::Exponential { initial, max } => RestartStrategy::Exponential { initial: *initial, max: *max },
+            RestartConfig::FixedDelay { attempts, delay } => RestartStrategy::FixedDelay {
+                attempts: *attempts,
+                delay: *delay,
+            },
+            RestartConfig::Exponential { initial, max } => RestartStrategy::Exponential {
+                initial: *initial,
+                max: *max,
+            },
         },
         allow_no_checkpoint: args.allow_no_checkpoint,
-        commits: CommitSettings { max_pending: c.pending_commits, ..CommitSettings::default() },
+        commits: CommitSettings {
+            max_pending: c.pending_commits,
+            ..CommitSettings::default()
+        },
         host: host(),
         // Without -y the way out is only explained.
         on_mismatch: args.on_mismatch.filter(|_| args.yes).map(way),
@@ -284,7 +365,8 @@ fn settings_of(config: &JobConfig, args: &RunArgs) -> Result<Settings> {
 }
 
 fn host() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| "unknown".to_owned(), |h| h.trim().to_owned())
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map_or_else(|_| "unknown".to_owned(), |h| h.trim().to_owned())
 }
 
 fn source_text(config: &JobConfig) -> String {
@@ -320,7 +402,10 @@ fn annotated(arrow: &SchemaRef, schema: &TableSchema) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-fn source_of(config: &JobConfig, schema: SchemaRef) -> Result<Arc<dyn tidegate_runtime::source::Source>> {
+fn source_of(
+    config: &JobConfig,
+    schema: SchemaRef,
+) -> Result<Arc<dyn tidegate_runtime::source::Source>> {
     match &config.source {
         SourceConfig::Generator(g) => {
             let columns = g.columns.iter().map(|(name, rule, _)| {
@@ -333,7 +418,12 @@ fn source_of(config: &JobConfig, schema: SchemaRef) -> Result<Arc<dyn tidegate_r
                 };
                 (name.clone(), rule)
             });
-            let generator = GeneratorConfig { rows: g.rows, rate: g.rate, seed: g.seed, columns: columns.collect() };
+            let generator = GeneratorConfig {
+                rows: g.rows,
+                rate: g.rate,
+                seed: g.seed,
+                columns: columns.collect(),
+            };
             Ok(Arc::new(GeneratorSource::new(schema, generator)?))
         }
         SourceConfig::Files(files) => {
@@ -350,7 +440,13 @@ fn source_of(config: &JobConfig, schema: SchemaRef) -> Result<Arc<dyn tidegate_r
             });
             let (root, path) = split_source(&files.path);
             let store = open_store(&root, &files.store)?;
-            let config = FilesConfig { path, format, csv, watch: files.watch, poll: files.poll.max(Duration::from_millis(10)) };
+            let config = FilesConfig {
+                path,
+                format,
+                csv,
+                watch: files.watch,
+                poll: files.poll.max(Duration::from_millis(10)),
+            };
             Ok(Arc::new(FileSource::new(store, schema, config)?))
         }
     }
@@ -366,7 +462,10 @@ fn split_source(path: &str) -> (String, String) {
         return (format!("{scheme}://{bucket}"), below.to_owned());
     }
     let path = path.strip_prefix("file://").unwrap_or(path);
-    let fixed: Vec<&str> = path.split('/').take_while(|p| !p.contains(['*', '?', '[', '{'])).collect();
+    let fixed: Vec<&str> = path
+        .split('/')
+        .take_while(|p| !p.contains(['*', '?', '[', '{']))
+        .collect();
     let fixed_len = fixed.join("/").len();
     let (root, below) = if fixed_len == path.len() {
         // No pattern: the last part is the file or folder itself.
@@ -395,7 +494,11 @@ mod tests {
             ("file:///data/*.csv", "/data", "*.csv"),
         ];
         for (path, root, below) in cases {
-            assert_eq!(split_source(path), (root.to_owned(), below.to_owned()), "{path}");
+            assert_eq!(
+                split_source(path),
+                (root.to_owned(), below.to_owned()),
+                "{path}"
+            );
         }
     }
 }

@@ -3,7 +3,7 @@
 use futures::TryStreamExt;
 use tidegate::model::{DataField, DataType, Options, SnapshotId, TableSchema};
 use tidegate::scan::{At, TableReader};
-use tidegate::system::{self, Cell, Sheet};
+use tidegate::system::{self, Sheet};
 use tidegate::{Table, Warehouse};
 
 use super::confirm;
@@ -16,28 +16,71 @@ use crate::output::{self, Printer};
 pub(crate) async fn run(command: TableCommand, output: &OutputArgs) -> Result<u8> {
     let format = output.format;
     match command {
-        TableCommand::Create { table, columns, partition_by, options, comment, if_not_exists } => {
-            create(&table, &columns, partition_by, &options, comment, if_not_exists).await?;
+        TableCommand::Create {
+            table,
+            columns,
+            partition_by,
+            options,
+            comment,
+            if_not_exists,
+        } => {
+            create(
+                &table,
+                &columns,
+                partition_by,
+                &options,
+                comment,
+                if_not_exists,
+            )
+            .await?;
         }
-        TableCommand::List { database, warehouse } => list(&warehouse, database, output).await?,
-        TableCommand::Describe(table) => output::sheet(format, &system::describe(&open(&table).await?))?,
-        TableCommand::Drop { table, even_if_registered, dry_run, yes } => {
+        TableCommand::List {
+            database,
+            warehouse,
+        } => list(&warehouse, database, output).await?,
+        TableCommand::Describe(table) => {
+            output::sheet(format, &system::describe(&open(&table).await?))?
+        }
+        TableCommand::Drop {
+            table,
+            even_if_registered,
+            dry_run,
+            yes,
+        } => {
             drop_table(&table, even_if_registered, dry_run, yes).await?;
         }
-        TableCommand::Snapshots(table) => output::sheet(format, &system::snapshots(&open(&table).await?).await?)?,
-        TableCommand::Schemas(table) => output::sheet(format, &system::schemas(&open(&table).await?).await?)?,
-        TableCommand::Options(table) => output::sheet(format, &system::options(&open(&table).await?))?,
+        TableCommand::Snapshots(table) => {
+            output::sheet(format, &system::snapshots(&open(&table).await?).await?)?
+        }
+        TableCommand::Schemas(table) => {
+            output::sheet(format, &system::schemas(&open(&table).await?).await?)?
+        }
+        TableCommand::Options(table) => {
+            output::sheet(format, &system::options(&open(&table).await?))?
+        }
         TableCommand::Manifests(at) => {
-            output::sheet(format, &system::manifests(&open(&at.table).await?, snapshot(&at)).await?)?;
+            output::sheet(
+                format,
+                &system::manifests(&open(&at.table).await?, snapshot(&at)).await?,
+            )?;
         }
         TableCommand::Files(at) => {
-            output::sheet(format, &system::files(&open(&at.table).await?, snapshot(&at)).await?)?;
+            output::sheet(
+                format,
+                &system::files(&open(&at.table).await?, snapshot(&at)).await?,
+            )?;
         }
         TableCommand::Partitions(at) => {
-            output::sheet(format, &system::partitions(&open(&at.table).await?, snapshot(&at)).await?)?;
+            output::sheet(
+                format,
+                &system::partitions(&open(&at.table).await?, snapshot(&at)).await?,
+            )?;
         }
         TableCommand::Buckets(at) => {
-            output::sheet(format, &system::buckets(&open(&at.table).await?, snapshot(&at)).await?)?;
+            output::sheet(
+                format,
+                &system::buckets(&open(&at.table).await?, snapshot(&at)).await?,
+            )?;
         }
         TableCommand::Read { at, columns, limit } => read(&at, &columns, limit, output).await?,
     }
@@ -67,12 +110,19 @@ async fn create(
     let (database, name) = split_table(&table.name).map_err(Failure::config)?;
     let mut fields = Vec::new();
     for column in columns {
-        let (column_name, type_text) = column
+        let (column_name, type_text) =
+            column
+                .trim()
+                .split_once(char::is_whitespace)
+                .ok_or_else(|| {
+                    Failure::config(format!(
+                        "--column '{column}': expected NAME TYPE, for instance 'id BIGINT NOT NULL'"
+                    ))
+                })?;
+        let data_type: DataType = type_text
             .trim()
-            .split_once(char::is_whitespace)
-            .ok_or_else(|| Failure::config(format!("--column '{column}': expected NAME TYPE, for instance 'id BIGINT NOT NULL'")))?;
-        let data_type: DataType =
-            type_text.trim().parse().map_err(|e| Failure::config(format!("--column '{column}': {e}")))?;
+            .parse()
+            .map_err(|e| Failure::config(format!("--column '{column}': {e}")))?;
         fields.push(DataField::new(column_name, data_type));
     }
     let options: Options = pairs("--option", options)?.into_iter().collect();
@@ -81,15 +131,26 @@ async fn create(
         .map_err(|e| Failure::config(e.to_string()))?;
     let warehouse = table.warehouse.open()?;
     let made = if if_not_exists {
-        warehouse.create_or_open_table(database, name, &schema).await?
+        warehouse
+            .create_or_open_table(database, name, &schema)
+            .await?
     } else {
         warehouse.create_table(database, name, &schema).await?
     };
-    output::note(&format!("{}: schema {} at {}", made.name(), made.schema().id, made.store().url()));
+    output::note(&format!(
+        "{}: schema {} at {}",
+        made.name(),
+        made.schema().id,
+        made.store().url()
+    ));
     Ok(())
 }
 
-async fn list(warehouse: &WarehouseArgs, database: Option<String>, output: &OutputArgs) -> Result<()> {
+async fn list(
+    warehouse: &WarehouseArgs,
+    database: Option<String>,
+    output: &OutputArgs,
+) -> Result<()> {
     let warehouse: Warehouse = warehouse.open()?;
     let databases = match database {
         Some(database) => vec![database],
@@ -104,12 +165,20 @@ async fn list(warehouse: &WarehouseArgs, database: Option<String>, output: &Outp
     output::sheet(output.format, &sheet)
 }
 
-async fn drop_table(table: &TableName, even_if_registered: bool, dry_run: bool, yes: bool) -> Result<()> {
+async fn drop_table(
+    table: &TableName,
+    even_if_registered: bool,
+    dry_run: bool,
+    yes: bool,
+) -> Result<()> {
     let (database, name) = split_table(&table.name).map_err(Failure::config)?;
     let warehouse = table.warehouse.open()?;
     let open = warehouse.table(database, name).await?;
     let latest = open.latest_snapshot().await?;
-    let last = latest.as_ref().map_or_else(|| "no snapshot".to_owned(), |s| format!("snapshot {}", s.id));
+    let last = latest.as_ref().map_or_else(
+        || "no snapshot".to_owned(),
+        |s| format!("snapshot {}", s.id),
+    );
     for job in open.jobs().jobs().await? {
         if let Some(run) = job.newest()
             && run.ended.is_none()
@@ -118,13 +187,23 @@ async fn drop_table(table: &TableName, even_if_registered: bool, dry_run: bool, 
             return Err(Failure::config(format!(
                 "table `{}` ({last}) may still be written to: epoch {} of job `{}` on host {} has no end mark; \
                  stop that job, or `tidegate job retire {} {}`, or pass --even-if-registered",
-                table.name, run.registration.epoch(), job.job, run.registration.host, table.name, job.job
+                table.name,
+                run.registration.epoch(),
+                job.job,
+                run.registration.host,
+                table.name,
+                job.job
             )));
         }
     }
     let objects = open.store().list("").await?;
     let bytes: u64 = objects.iter().map(|o| o.size).sum();
-    let what = format!("drop `{}` ({}): {} files, {bytes} bytes, {last}", table.name, open.store().url(), objects.len());
+    let what = format!(
+        "drop `{}` ({}): {} files, {bytes} bytes, {last}",
+        table.name,
+        open.store().url(),
+        objects.len()
+    );
     if dry_run {
         output::note(&format!("would {what}"));
         return Ok(());
@@ -135,7 +214,12 @@ async fn drop_table(table: &TableName, even_if_registered: bool, dry_run: bool, 
     Ok(())
 }
 
-async fn read(at: &AtSnapshot, columns: &[String], limit: Option<usize>, output: &OutputArgs) -> Result<()> {
+async fn read(
+    at: &AtSnapshot,
+    columns: &[String],
+    limit: Option<usize>,
+    output: &OutputArgs,
+) -> Result<()> {
     let table = open(&at.table).await?;
     let reader = TableReader::new(table.store().clone());
     let wanted = snapshot(at).map_or(At::Latest, At::Snapshot);
@@ -156,9 +240,4 @@ async fn read(at: &AtSnapshot, columns: &[String], limit: Option<usize>, output:
     }
     printer.finish()?;
     Ok(())
-}
-
-/// A cell that may be missing.
-pub(super) fn text_or_null(text: Option<String>) -> Cell {
-    Cell::text(text)
 }

@@ -22,7 +22,11 @@ async fn whole(table: &tidegate::Table, output: &OutputArgs) -> Result<u8> {
     let report = verify::verify(table).await?;
     let mut sheet = Sheet::new(["severity", "place", "finding"]);
     for finding in &report.findings {
-        sheet.push(vec![finding.severity.name().into(), finding.place.as_str().into(), finding.what.as_str().into()]);
+        sheet.push(vec![
+            finding.severity.name().into(),
+            finding.place.as_str().into(),
+            finding.what.as_str().into(),
+        ]);
     }
     if output.format == Format::Table {
         if !report.findings.is_empty() {
@@ -30,7 +34,13 @@ async fn whole(table: &tidegate::Table, output: &OutputArgs) -> Result<u8> {
         }
         output::line(&format!(
             "{}: {} snapshots, {} manifests, {} data files, {} rows looked at; {} errors, {} warnings",
-            table.name(), report.snapshots, report.manifests, report.files, report.rows, report.errors(), report.warnings()
+            table.name(),
+            report.snapshots,
+            report.manifests,
+            report.files,
+            report.rows,
+            report.errors(),
+            report.warnings()
         ))?;
     } else {
         let findings: Vec<_> = report
@@ -38,38 +48,82 @@ async fn whole(table: &tidegate::Table, output: &OutputArgs) -> Result<u8> {
             .iter()
             .map(|f| json!({"severity": f.severity.name(), "place": f.place, "finding": f.what}))
             .collect();
-        output::object(output.format, &json!({
-            "table": table.name(), "snapshots": report.snapshots, "manifests": report.manifests,
-            "files": report.files, "rows": report.rows, "errors": report.errors(),
-            "warnings": report.warnings(), "findings": findings,
-        }))?;
+        output::object(
+            output.format,
+            &json!({
+                "table": table.name(), "snapshots": report.snapshots, "manifests": report.manifests,
+                "files": report.files, "rows": report.rows, "errors": report.errors(),
+                "warnings": report.warnings(), "findings": findings,
+            }),
+        )?;
     }
-    Ok(if report.errors() == 0 { 0 } else { CHECK_FAILED })
+    Ok(if report.errors() == 0 {
+        0
+    } else {
+        CHECK_FAILED
+    })
 }
 
 /// FILE:POS → checkpoint → snapshot → files.
-async fn receipt(table: &tidegate::Table, offset: &str, job: Option<&str>, output: &OutputArgs) -> Result<u8> {
+async fn receipt(
+    table: &tidegate::Table,
+    offset: &str,
+    job: Option<&str>,
+    output: &OutputArgs,
+) -> Result<u8> {
     let (file, position) = offset
         .rsplit_once(':')
         .and_then(|(file, position)| Some((file, position.parse::<u64>().ok()?)))
-        .ok_or_else(|| Failure::config(format!("--offset {offset}: expected FILE:POS, for instance orders.csv:4096")))?;
+        .ok_or_else(|| {
+            Failure::config(format!(
+                "--offset {offset}: expected FILE:POS, for instance orders.csv:4096"
+            ))
+        })?;
     let commits = verify::commits(table).await?;
     let mut before: Option<(String, u64)> = None;
-    for commit in commits.iter().filter(|c| job.is_none_or(|j| c.marks.job.as_str() == j)) {
-        let Some(positions) = &commit.positions else { continue };
-        let Ok(state) = SourceState::from_positions(positions) else { continue };
+    for commit in commits
+        .iter()
+        .filter(|c| job.is_none_or(|j| c.marks.job.as_str() == j))
+    {
+        let Some(positions) = &commit.positions else {
+            continue;
+        };
+        let Ok(state) = SourceState::from_positions(positions) else {
+            continue;
+        };
         let all = places(&state);
         // A source of one file has an unnamed split; any name of that file will do.
-        let Some(place) = all.iter().find(|p| p.split.0 == file || (all.len() == 1 && p.split.0.is_empty())) else { continue };
-        let Some(reached) = place.offset else { continue };
+        let Some(place) = all
+            .iter()
+            .find(|p| p.split.0 == file || (all.len() == 1 && p.split.0.is_empty()))
+        else {
+            continue;
+        };
+        let Some(reached) = place.offset else {
+            continue;
+        };
         let key = commit.marks.job.to_string();
-        let from = before.as_ref().filter(|(j, _)| *j == key).map_or(0, |(_, at)| *at);
+        let from = before
+            .as_ref()
+            .filter(|(j, _)| *j == key)
+            .map_or(0, |(_, at)| *at);
         if position < reached {
             if position < from {
-                return Err(Failure::not_found(format!("offset {position} of `{file}` lies before what the retained snapshots of job `{key}` hold; older ones have expired")));
+                return Err(Failure::not_found(format!(
+                    "offset {position} of `{file}` lies before what the retained snapshots of job `{key}` hold; older ones have expired"
+                )));
             }
-            let mut sheet = Sheet::new(["job", "file", "offset_from", "offset_to", "checkpoint_id", "snapshot_id", "files"]);
-            let files = serde_json::to_string(&commit.files).map_err(|e| Failure::runtime(e.to_string()))?;
+            let mut sheet = Sheet::new([
+                "job",
+                "file",
+                "offset_from",
+                "offset_to",
+                "checkpoint_id",
+                "snapshot_id",
+                "files",
+            ]);
+            let files = serde_json::to_string(&commit.files)
+                .map_err(|e| Failure::runtime(e.to_string()))?;
             sheet.push(vec![
                 key.into(),
                 file.into(),
@@ -85,7 +139,12 @@ async fn receipt(table: &tidegate::Table, offset: &str, job: Option<&str>, outpu
         before = Some((key, reached));
     }
     Err(Failure::not_found(match before {
-        Some((job, reached)) => format!("offset {position} of `{file}` is not published yet: job `{job}` has published up to {reached}"),
-        None => format!("no retained snapshot of `{}` says anything about `{file}`", table.name()),
+        Some((job, reached)) => format!(
+            "offset {position} of `{file}` is not published yet: job `{job}` has published up to {reached}"
+        ),
+        None => format!(
+            "no retained snapshot of `{}` says anything about `{file}`",
+            table.name()
+        ),
     }))
 }

@@ -50,10 +50,6 @@ impl<'n> Section<'n> {
         self.effective.borrow().clone()
     }
 
-    pub(crate) fn is_present(&self) -> bool {
-        self.node.is_some()
-    }
-
     pub(crate) fn origin(&self) -> Origin {
         self.node.map_or(Origin::Default, |n| n.origin.clone())
     }

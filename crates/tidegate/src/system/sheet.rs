@@ -81,7 +81,10 @@ pub struct Sheet {
 impl Sheet {
     /// An empty one.
     pub fn new<S: Into<String>>(columns: impl IntoIterator<Item = S>) -> Self {
-        Self { columns: columns.into_iter().map(Into::into).collect(), rows: Vec::new() }
+        Self {
+            columns: columns.into_iter().map(Into::into).collect(),
+            rows: Vec::new(),
+        }
     }
 
     /// Adds a row; cells that are missing are null, those too many are dropped.

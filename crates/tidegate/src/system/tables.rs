@@ -34,16 +34,32 @@ pub fn describe(table: &Table) -> Sheet {
         if let Some(comment) = &field.description {
             text.push_str(&format!(": {comment}"));
         }
-        sheet.push(vec!["column".into(), field.name.as_str().into(), text.into()]);
+        sheet.push(vec![
+            "column".into(),
+            field.name.as_str().into(),
+            text.into(),
+        ]);
     }
     for (key, value) in schema.options.iter() {
         sheet.push(vec!["option".into(), key.into(), value.into()]);
     }
     if let Some(comment) = &schema.comment {
-        sheet.push(vec!["table".into(), "comment".into(), comment.as_str().into()]);
+        sheet.push(vec![
+            "table".into(),
+            "comment".into(),
+            comment.as_str().into(),
+        ]);
     }
-    sheet.push(vec!["table".into(), "schema".into(), schema.id.to_string().into()]);
-    sheet.push(vec!["table".into(), "location".into(), table.store().url().into()]);
+    sheet.push(vec![
+        "table".into(),
+        "schema".into(),
+        schema.id.to_string().into(),
+    ]);
+    sheet.push(vec![
+        "table".into(),
+        "location".into(),
+        table.store().url().into(),
+    ]);
     sheet
 }
 
@@ -66,9 +82,22 @@ fn kind_text(kind: CommitKind) -> String {
 /// Faults of the store, unreadable snapshots.
 pub async fn snapshots(table: &Table) -> Result<Sheet> {
     let mut sheet = Sheet::new([
-        "snapshot_id", "schema_id", "commit_user", "commit_identifier", "commit_kind", "commit_time",
-        "base_manifest_list", "delta_manifest_list", "changelog_manifest_list", "total_record_count",
-        "delta_record_count", "changelog_record_count", "watermark", "next_row_id", "job", "epoch",
+        "snapshot_id",
+        "schema_id",
+        "commit_user",
+        "commit_identifier",
+        "commit_kind",
+        "commit_time",
+        "base_manifest_list",
+        "delta_manifest_list",
+        "changelog_manifest_list",
+        "total_record_count",
+        "delta_record_count",
+        "changelog_record_count",
+        "watermark",
+        "next_row_id",
+        "job",
+        "epoch",
         "checkpoint_id",
     ]);
     for s in table.snapshots().await? {
@@ -91,7 +120,11 @@ pub async fn snapshots(table: &Table) -> Result<Sheet> {
             Cell::int(s.next_row_id),
             Cell::text(marks.as_ref().map(|m| m.job.as_str())),
             Cell::int(marks.as_ref().and_then(|m| i64::try_from(m.epoch.0).ok())),
-            Cell::int(marks.as_ref().and_then(|m| i64::try_from(m.checkpoint.0).ok())),
+            Cell::int(
+                marks
+                    .as_ref()
+                    .and_then(|m| i64::try_from(m.checkpoint.0).ok()),
+            ),
         ]);
     }
     Ok(sheet)
@@ -103,11 +136,20 @@ pub async fn snapshots(table: &Table) -> Result<Sheet> {
 /// Faults of the store, unreadable schemas.
 pub async fn schemas(table: &Table) -> Result<Sheet> {
     let mut sheet = Sheet::new([
-        "schema_id", "fields", "partition_keys", "primary_keys", "options", "comment", "update_time",
+        "schema_id",
+        "fields",
+        "partition_keys",
+        "primary_keys",
+        "options",
+        "comment",
+        "update_time",
     ]);
     let reader = TableReader::new(table.store().clone());
     let entries = table.store().list_names(layout::SCHEMA_DIR).await?;
-    let mut ids: Vec<SchemaId> = entries.iter().filter_map(|e| layout::schema_id(&e.name)).collect();
+    let mut ids: Vec<SchemaId> = entries
+        .iter()
+        .filter_map(|e| layout::schema_id(&e.name))
+        .collect();
     ids.sort_unstable();
     for id in ids {
         let schema = reader.schema(id).await?;
@@ -156,7 +198,10 @@ impl PartitionTexts {
             .map(|f| (f.name.clone(), f.data_type.logical.clone()))
             .collect();
         let names = columns.iter().map(|(name, _)| name.clone()).collect();
-        Self { names, paths: PartitionPaths::new(columns, "null", false) }
+        Self {
+            names,
+            paths: PartitionPaths::new(columns, "null", false),
+        }
     }
 
     fn braces(&self, partition: &BinaryRow) -> Result<String> {
@@ -165,7 +210,12 @@ impl PartitionTexts {
 
     fn spec(&self, partition: &BinaryRow) -> Result<String> {
         let values = self.paths.names(partition)?;
-        let parts: Vec<String> = self.names.iter().zip(values).map(|(n, v)| format!("{n}={v}")).collect();
+        let parts: Vec<String> = self
+            .names
+            .iter()
+            .zip(values)
+            .map(|(n, v)| format!("{n}={v}"))
+            .collect();
         Ok(parts.join("/"))
     }
 }
@@ -183,10 +233,19 @@ async fn snapshot_at(table: &Table, at: Option<SnapshotId>) -> Result<Option<Sna
 /// Faults of the store, unreadable metadata.
 pub async fn manifests(table: &Table, at: Option<SnapshotId>) -> Result<Sheet> {
     let mut sheet = Sheet::new([
-        "file_name", "file_size", "num_added_files", "num_deleted_files", "schema_id",
-        "min_partition_stats", "max_partition_stats", "min_row_id", "max_row_id",
+        "file_name",
+        "file_size",
+        "num_added_files",
+        "num_deleted_files",
+        "schema_id",
+        "min_partition_stats",
+        "max_partition_stats",
+        "min_row_id",
+        "max_row_id",
     ]);
-    let Some(snapshot) = snapshot_at(table, at).await? else { return Ok(sheet) };
+    let Some(snapshot) = snapshot_at(table, at).await? else {
+        return Ok(sheet);
+    };
     let texts = PartitionTexts::of(table.schema());
     for list in [&snapshot.base_manifest_list, &snapshot.delta_manifest_list] {
         for m in manifest_list(table.store(), list).await? {
@@ -217,10 +276,26 @@ async fn plan(table: &Table, at: Option<SnapshotId>) -> Result<tidegate_scan::Sc
 /// Faults of the store, unreadable metadata.
 pub async fn files(table: &Table, at: Option<SnapshotId>) -> Result<Sheet> {
     let mut sheet = Sheet::new([
-        "partition", "bucket", "file_path", "file_format", "schema_id", "level", "record_count",
-        "file_size_in_bytes", "min_key", "max_key", "null_value_counts", "min_value_stats",
-        "max_value_stats", "min_sequence_number", "max_sequence_number", "creation_time",
-        "deleteRowCount", "file_source", "first_row_id", "write_cols",
+        "partition",
+        "bucket",
+        "file_path",
+        "file_format",
+        "schema_id",
+        "level",
+        "record_count",
+        "file_size_in_bytes",
+        "min_key",
+        "max_key",
+        "null_value_counts",
+        "min_value_stats",
+        "max_value_stats",
+        "min_sequence_number",
+        "max_sequence_number",
+        "creation_time",
+        "deleteRowCount",
+        "file_source",
+        "first_row_id",
+        "write_cols",
     ]);
     let plan = plan(table, at).await?;
     let texts = PartitionTexts::of(table.schema());
@@ -231,9 +306,16 @@ pub async fn files(table: &Table, at: Option<SnapshotId>) -> Result<Sheet> {
         if !schemas.contains_key(&file.schema_id) {
             schemas.insert(file.schema_id, reader.schema(file.schema_id).await?);
         }
-        let fields = schemas.get(&file.schema_id).map(|s| s.fields.as_slice()).unwrap_or_default();
+        let fields = schemas
+            .get(&file.schema_id)
+            .map(|s| s.fields.as_slice())
+            .unwrap_or_default();
         let stats = StatTexts::of(file, fields)?;
-        let path = if split.path.contains("://") { split.path.clone() } else { table.store().url_of(&split.path) };
+        let path = if split.path.contains("://") {
+            split.path.clone()
+        } else {
+            table.store().url_of(&split.path)
+        };
         sheet.push(vec![
             texts.braces(&split.partition)?.into(),
             Cell::Int(i64::from(split.bucket.0)),
@@ -257,7 +339,9 @@ pub async fn files(table: &Table, at: Option<SnapshotId>) -> Result<Sheet> {
                 FileSource::Compact => "COMPACT",
             })),
             Cell::int(file.first_row_id),
-            file.write_cols.as_ref().map_or(Cell::Null, |c| Cell::Json(serde_json::Value::from(c.clone()).to_string())),
+            file.write_cols.as_ref().map_or(Cell::Null, |c| {
+                Cell::Json(serde_json::Value::from(c.clone()).to_string())
+            }),
         ]);
     }
     Ok(sheet)
@@ -274,11 +358,19 @@ impl StatTexts {
     fn of(file: &DataFileMeta, fields: &[DataField]) -> Result<Self> {
         let covered: Vec<&DataField> = match &file.value_stats_cols {
             None => fields.iter().collect(),
-            Some(names) => names.iter().filter_map(|n| fields.iter().find(|f| f.name == *n)).collect(),
+            Some(names) => names
+                .iter()
+                .filter_map(|n| fields.iter().find(|f| f.name == *n))
+                .collect(),
         };
         let mut all: BTreeMap<&str, [String; 3]> = fields
             .iter()
-            .map(|f| (f.name.as_str(), ["null".to_owned(), "null".to_owned(), "null".to_owned()]))
+            .map(|f| {
+                (
+                    f.name.as_str(),
+                    ["null".to_owned(), "null".to_owned(), "null".to_owned()],
+                )
+            })
             .collect();
         let counts = file.value_stats.null_counts.as_deref().unwrap_or_default();
         for (i, field) in covered.iter().enumerate() {
@@ -286,19 +378,38 @@ impl StatTexts {
                 if i >= row.arity() as usize {
                     return Ok("null".to_owned());
                 }
-                Ok(row.get(i, &field.data_type.logical)?.map_or_else(|| "null".to_owned(), |d| datum_text(&d)))
+                Ok(row
+                    .get(i, &field.data_type.logical)?
+                    .map_or_else(|| "null".to_owned(), |d| datum_text(&d)))
             };
-            let count = counts.get(i).copied().flatten().map_or_else(|| "null".to_owned(), |n| n.to_string());
-            all.insert(&field.name, [count, text(&file.value_stats.min_values)?, text(&file.value_stats.max_values)?]);
+            let count = counts
+                .get(i)
+                .copied()
+                .flatten()
+                .map_or_else(|| "null".to_owned(), |n| n.to_string());
+            all.insert(
+                &field.name,
+                [
+                    count,
+                    text(&file.value_stats.min_values)?,
+                    text(&file.value_stats.max_values)?,
+                ],
+            );
         }
         let joined = |which: usize| {
             let parts: Vec<String> = all
                 .iter()
-                .map(|(name, texts)| format!("{name}={}", texts.get(which).map_or("null", String::as_str)))
+                .map(|(name, texts)| {
+                    format!("{name}={}", texts.get(which).map_or("null", String::as_str))
+                })
                 .collect();
             format!("{{{}}}", parts.join(", "))
         };
-        Ok(Self { nulls: joined(0), min: joined(1), max: joined(2) })
+        Ok(Self {
+            nulls: joined(0),
+            min: joined(1),
+            max: joined(2),
+        })
     }
 }
 
@@ -312,9 +423,14 @@ fn datum_text(datum: &Datum) -> String {
         Datum::BigInt(v) => v.to_string(),
         Datum::Float(v) => java_text::float(*v),
         Datum::Double(v) => java_text::double(*v),
-        Datum::Decimal { unscaled, scale, .. } => java_text::decimal(*unscaled, *scale),
+        Datum::Decimal {
+            unscaled, scale, ..
+        } => java_text::decimal(*unscaled, *scale),
         Datum::String(v) => v.clone(),
-        Datum::Timestamp { millis, nanos_of_milli } => {
+        Datum::Timestamp {
+            millis,
+            nanos_of_milli,
+        } => {
             let mut text = String::new();
             calendar::write_iso(&mut text, *millis, *nanos_of_milli);
             text
@@ -353,13 +469,20 @@ impl Sum {
 /// Faults of the store, unreadable metadata.
 pub async fn partitions(table: &Table, at: Option<SnapshotId>) -> Result<Sheet> {
     let mut sheet = Sheet::new([
-        "partition", "record_count", "file_size_in_bytes", "file_count", "last_update_time",
-        "total_buckets", "deleted_record_count",
+        "partition",
+        "record_count",
+        "file_size_in_bytes",
+        "file_count",
+        "last_update_time",
+        "total_buckets",
+        "deleted_record_count",
     ]);
     let texts = PartitionTexts::of(table.schema());
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
     for split in plan(table, at).await?.splits() {
-        sums.entry(texts.spec(&split.partition)?).or_default().add(split);
+        sums.entry(texts.spec(&split.partition)?)
+            .or_default()
+            .add(split);
     }
     for (partition, sum) in sums {
         sheet.push(vec![
@@ -381,12 +504,19 @@ pub async fn partitions(table: &Table, at: Option<SnapshotId>) -> Result<Sheet> 
 /// Faults of the store, unreadable metadata.
 pub async fn buckets(table: &Table, at: Option<SnapshotId>) -> Result<Sheet> {
     let mut sheet = Sheet::new([
-        "partition", "bucket", "record_count", "file_size_in_bytes", "file_count", "last_update_time",
+        "partition",
+        "bucket",
+        "record_count",
+        "file_size_in_bytes",
+        "file_count",
+        "last_update_time",
     ]);
     let texts = PartitionTexts::of(table.schema());
     let mut sums: BTreeMap<(String, i32), Sum> = BTreeMap::new();
     for split in plan(table, at).await?.splits() {
-        sums.entry((texts.braces(&split.partition)?, split.bucket.0)).or_default().add(split);
+        sums.entry((texts.braces(&split.partition)?, split.bucket.0))
+            .or_default()
+            .add(split);
     }
     for ((partition, bucket), sum) in sums {
         sheet.push(vec![

@@ -29,19 +29,31 @@ impl Bounds {
     pub(super) fn new(file: &DataFileMeta, written: &TableSchema, read: &[DataField]) -> Self {
         let covered: Vec<&DataField> = match &file.value_stats_cols {
             None => written.fields.iter().collect(),
-            Some(names) => names.iter().filter_map(|n| written.fields.iter().find(|f| f.name == *n)).collect(),
+            Some(names) => names
+                .iter()
+                .filter_map(|n| written.fields.iter().find(|f| f.name == *n))
+                .collect(),
         };
-        let mut bounds = Self { columns: Vec::new(), rows: file.row_count, unreadable: None };
+        let mut bounds = Self {
+            columns: Vec::new(),
+            rows: file.row_count,
+            unreadable: None,
+        };
         let counts = file.value_stats.null_counts.as_deref().unwrap_or_default();
         let place = |id: FieldId| read.iter().position(|f| f.id == id);
         for (i, field) in covered.iter().enumerate() {
             let Some(at) = place(field.id) else { continue };
-            let same = read.get(at).is_some_and(|r| r.data_type.logical == field.data_type.logical);
+            let same = read
+                .get(at)
+                .is_some_and(|r| r.data_type.logical == field.data_type.logical);
             if !same || i >= file.value_stats.min_values.arity() as usize {
                 continue;
             }
             let logical = &field.data_type.logical;
-            let (min, max) = match (file.value_stats.min_values.get(i, logical), file.value_stats.max_values.get(i, logical)) {
+            let (min, max) = match (
+                file.value_stats.min_values.get(i, logical),
+                file.value_stats.max_values.get(i, logical),
+            ) {
                 (Ok(min), Ok(max)) => (min, max),
                 (Err(e), _) | (_, Err(e)) => {
                     bounds.unreadable = Some(format!("statistics of column `{}`: {e}", field.name));
@@ -63,15 +75,25 @@ impl Bounds {
 
     pub(super) fn look(&mut self, batch: &RecordBatch) {
         for column in &mut self.columns {
-            let Some(array) = batch.columns().get(column.at) else { continue };
+            let Some(array) = batch.columns().get(column.at) else {
+                continue;
+            };
             column.seen_nulls += array.null_count() as i64;
             if column.broken.is_some() || (column.min.is_none() && column.max.is_none()) {
                 continue;
             }
             for row in 0..array.len() {
-                let Some(value) = datum(array, row) else { continue };
-                let below = column.min.as_ref().is_some_and(|m| value.compare(m).is_some_and(|o| o.is_lt()));
-                let above = column.max.as_ref().is_some_and(|m| value.compare(m).is_some_and(|o| o.is_gt()));
+                let Some(value) = datum(array, row) else {
+                    continue;
+                };
+                let below = column
+                    .min
+                    .as_ref()
+                    .is_some_and(|m| value.compare(m).is_some_and(|o| o.is_lt()));
+                let above = column
+                    .max
+                    .as_ref()
+                    .is_some_and(|m| value.compare(m).is_some_and(|o| o.is_gt()));
                 if below || above {
                     column.broken = Some(format!(
                         "column `{}`: {value:?} lies {} the recorded {}: readers skip this file wrongly",
@@ -98,9 +120,13 @@ impl Bounds {
                 && exact_nulls
                 && nulls != column.seen_nulls
             {
-                findings.push((Severity::Error, format!(
-                    "column `{}`: {nulls} nulls recorded, {} found in {} rows", column.name, column.seen_nulls, self.rows
-                )));
+                findings.push((
+                    Severity::Error,
+                    format!(
+                        "column `{}`: {nulls} nulls recorded, {} found in {} rows",
+                        column.name, column.seen_nulls, self.rows
+                    ),
+                ));
             }
         }
         findings
@@ -110,15 +136,19 @@ impl Bounds {
 /// A value as the model has it; `None` for nulls and for types without an order.
 fn datum(array: &dyn Array, row: usize) -> Option<Datum> {
     use arrow::datatypes::{
-        Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-        Time32MillisecondType, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+        Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+        Int64Type, Time32MillisecondType, TimestampMicrosecondType, TimestampMillisecondType,
+        TimestampNanosecondType,
     };
     if array.is_null(row) {
         return None;
     }
     let timestamp = |nanos: i128| {
         let millis = i64::try_from(nanos.div_euclid(1_000_000)).ok()?;
-        Some(Datum::Timestamp { millis, nanos_of_milli: nanos.rem_euclid(1_000_000) as i32 })
+        Some(Datum::Timestamp {
+            millis,
+            nanos_of_milli: nanos.rem_euclid(1_000_000) as i32,
+        })
     };
     Some(match array.data_type() {
         Arrow::Boolean => Datum::Boolean(array.as_boolean().value(row)),
@@ -139,15 +169,15 @@ fn datum(array: &dyn Array, row: usize) -> Option<Datum> {
         Arrow::Time32(TimeUnit::Millisecond) => {
             Datum::TimeMillis(array.as_primitive::<Time32MillisecondType>().value(row))
         }
-        Arrow::Timestamp(TimeUnit::Millisecond, _) => {
-            timestamp(i128::from(array.as_primitive::<TimestampMillisecondType>().value(row)) * 1_000_000)?
-        }
-        Arrow::Timestamp(TimeUnit::Microsecond, _) => {
-            timestamp(i128::from(array.as_primitive::<TimestampMicrosecondType>().value(row)) * 1_000)?
-        }
-        Arrow::Timestamp(TimeUnit::Nanosecond, _) => {
-            timestamp(i128::from(array.as_primitive::<TimestampNanosecondType>().value(row)))?
-        }
+        Arrow::Timestamp(TimeUnit::Millisecond, _) => timestamp(
+            i128::from(array.as_primitive::<TimestampMillisecondType>().value(row)) * 1_000_000,
+        )?,
+        Arrow::Timestamp(TimeUnit::Microsecond, _) => timestamp(
+            i128::from(array.as_primitive::<TimestampMicrosecondType>().value(row)) * 1_000,
+        )?,
+        Arrow::Timestamp(TimeUnit::Nanosecond, _) => timestamp(i128::from(
+            array.as_primitive::<TimestampNanosecondType>().value(row),
+        ))?,
         _ => return None,
     })
 }

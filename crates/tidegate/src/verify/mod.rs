@@ -69,7 +69,10 @@ pub struct Report {
 impl Report {
     /// How many findings are errors.
     pub fn errors(&self) -> usize {
-        self.findings.iter().filter(|f| f.severity == Severity::Error).count()
+        self.findings
+            .iter()
+            .filter(|f| f.severity == Severity::Error)
+            .count()
     }
 
     /// How many findings are warnings.
@@ -78,11 +81,19 @@ impl Report {
     }
 
     fn error(&mut self, place: impl Into<String>, what: impl Into<String>) {
-        self.findings.push(Finding { severity: Severity::Error, place: place.into(), what: what.into() });
+        self.findings.push(Finding {
+            severity: Severity::Error,
+            place: place.into(),
+            what: what.into(),
+        });
     }
 
     fn warn(&mut self, place: impl Into<String>, what: impl Into<String>) {
-        self.findings.push(Finding { severity: Severity::Warning, place: place.into(), what: what.into() });
+        self.findings.push(Finding {
+            severity: Severity::Warning,
+            place: place.into(),
+            what: what.into(),
+        });
     }
 }
 
@@ -106,7 +117,9 @@ pub struct Commit {
 pub async fn commits(table: &Table) -> Result<Vec<Commit>> {
     let mut commits = Vec::new();
     for snapshot in table.snapshots().await? {
-        let Some(marks) = Marks::of(&snapshot)? else { continue };
+        let Some(marks) = Marks::of(&snapshot)? else {
+            continue;
+        };
         let positions = match &marks.positions {
             None => None,
             Some(p) => {
@@ -124,9 +137,19 @@ pub async fn commits(table: &Table) -> Result<Vec<Commit>> {
         let mut files = Vec::new();
         for meta in manifest_list(table.store(), &snapshot.delta_manifest_list).await? {
             let added = manifest(table.store(), &meta).await?;
-            files.extend(added.into_iter().filter(|e| e.kind == EntryKind::Add).map(|e| e.file.file_name));
+            files.extend(
+                added
+                    .into_iter()
+                    .filter(|e| e.kind == EntryKind::Add)
+                    .map(|e| e.file.file_name),
+            );
         }
-        commits.push(Commit { snapshot, marks, positions, files });
+        commits.push(Commit {
+            snapshot,
+            marks,
+            positions,
+            files,
+        });
     }
     Ok(commits)
 }
@@ -175,18 +198,26 @@ struct Check<'t> {
 }
 
 impl Check<'_> {
-    async fn list(&mut self, place: &str, list: &tidegate_model::snapshot::ListRef) -> Result<Vec<ManifestFile>> {
+    async fn list(
+        &mut self,
+        place: &str,
+        list: &tidegate_model::snapshot::ListRef,
+    ) -> Result<Vec<ManifestFile>> {
         let path = layout::manifest_path(&list.name);
         match self.table.store().head(&path).await? {
             None => {
-                self.report.error(&path, format!("{place} refers to it and it is not there"));
+                self.report
+                    .error(&path, format!("{place} refers to it and it is not there"));
                 return Ok(Vec::new());
             }
             Some(meta) => {
                 if let Some(size) = list.size
                     && u64::try_from(size).ok() != Some(meta.size)
                 {
-                    self.report.error(&path, format!("{place} records {size} bytes, it has {}", meta.size));
+                    self.report.error(
+                        &path,
+                        format!("{place} records {size} bytes, it has {}", meta.size),
+                    );
                 }
             }
         }
@@ -206,9 +237,17 @@ impl Check<'_> {
         let path = layout::manifest_path(&meta.file_name);
         let found = self.table.store().head(&path).await?;
         match &found {
-            None => self.report.error(&path, format!("{place} refers to it and it is not there")),
+            None => self
+                .report
+                .error(&path, format!("{place} refers to it and it is not there")),
             Some(f) if u64::try_from(meta.file_size).ok() != Some(f.size) => {
-                self.report.error(&path, format!("its list records {} bytes, it has {}", meta.file_size, f.size));
+                self.report.error(
+                    &path,
+                    format!(
+                        "its list records {} bytes, it has {}",
+                        meta.file_size, f.size
+                    ),
+                );
             }
             Some(_) => {}
         }
@@ -238,15 +277,22 @@ impl Check<'_> {
         match entry.kind {
             EntryKind::Add => {
                 if self.gone.contains(&identity) {
-                    self.report.error(place, format!("adds {name} again, which was deleted before"));
+                    self.report.error(
+                        place,
+                        format!("adds {name} again, which was deleted before"),
+                    );
                 }
                 if self.live.insert(identity, entry.file.row_count).is_some() {
-                    self.report.error(place, format!("adds {name}, which is live already: its rows are doubled"));
+                    self.report.error(
+                        place,
+                        format!("adds {name}, which is live already: its rows are doubled"),
+                    );
                 }
             }
             EntryKind::Delete => {
                 if self.live.remove(&identity).is_none() {
-                    self.report.error(place, format!("deletes {name}, which is not live"));
+                    self.report
+                        .error(place, format!("deletes {name}, which is not live"));
                 }
                 self.gone.insert(identity);
             }
@@ -259,7 +305,10 @@ impl Check<'_> {
         if let Some(before) = before
             && before.id.next() != snapshot.id
         {
-            self.report.error(&place, format!("follows snapshot-{}: ids have a hole", before.id));
+            self.report.error(
+                &place,
+                format!("follows snapshot-{}: ids have a hole", before.id),
+            );
         }
         let base = self.list(&place, &snapshot.base_manifest_list).await?;
         let delta = self.list(&place, &snapshot.delta_manifest_list).await?;
@@ -269,9 +318,15 @@ impl Check<'_> {
                 entries.extend(self.manifest(&place, meta).await?);
             }
             // Merged manifests may hold a DELETE whose ADD stands elsewhere; all are folded at once.
-            let deleted: HashSet<FileIdentity> =
-                entries.iter().filter(|e| e.kind == EntryKind::Delete).map(ManifestEntry::identity).collect();
-            for entry in entries.iter().filter(|e| e.kind == EntryKind::Add && !deleted.contains(&e.identity())) {
+            let deleted: HashSet<FileIdentity> = entries
+                .iter()
+                .filter(|e| e.kind == EntryKind::Delete)
+                .map(ManifestEntry::identity)
+                .collect();
+            for entry in entries
+                .iter()
+                .filter(|e| e.kind == EntryKind::Add && !deleted.contains(&e.identity()))
+            {
                 self.replay(&place, entry);
             }
             self.gone.extend(deleted);
@@ -289,13 +344,19 @@ impl Check<'_> {
         if let Some(recorded) = snapshot.delta_record_count
             && recorded != changed
         {
-            self.report.error(&place, format!("records {recorded} changed rows, its manifests add up to {changed}"));
+            self.report.error(
+                &place,
+                format!("records {recorded} changed rows, its manifests add up to {changed}"),
+            );
         }
         let total: i64 = self.live.values().sum();
         if let Some(recorded) = snapshot.total_record_count
             && recorded != total
         {
-            self.report.error(&place, format!("records {recorded} rows in all, its live files add up to {total}"));
+            self.report.error(
+                &place,
+                format!("records {recorded} rows in all, its live files add up to {total}"),
+            );
         }
         if let Some(changelog) = &snapshot.changelog_manifest_list {
             for meta in self.list(&place, changelog).await? {
@@ -314,21 +375,37 @@ impl Check<'_> {
                 entries.extend(self.manifest(&place, &meta).await?);
             }
         }
-        let deleted: HashSet<FileIdentity> =
-            entries.iter().filter(|e| e.kind == EntryKind::Delete).map(ManifestEntry::identity).collect();
+        let deleted: HashSet<FileIdentity> = entries
+            .iter()
+            .filter(|e| e.kind == EntryKind::Delete)
+            .map(ManifestEntry::identity)
+            .collect();
         let mut whole = HashSet::new();
         for entry in entries.iter().filter(|e| e.kind == EntryKind::Add) {
             let identity = entry.identity();
             if !deleted.contains(&identity) && !whole.insert(identity) {
-                self.report.error(&place, format!("holds {} twice", entry.file.file_name));
+                self.report
+                    .error(&place, format!("holds {} twice", entry.file.file_name));
             }
         }
         let replayed: HashSet<FileIdentity> = self.live.keys().cloned().collect();
         for lost in replayed.difference(&whole) {
-            self.report.error(&place, format!("has lost {}, which an earlier snapshot added and none deleted", lost.file_name));
+            self.report.error(
+                &place,
+                format!(
+                    "has lost {}, which an earlier snapshot added and none deleted",
+                    lost.file_name
+                ),
+            );
         }
         for strange in whole.difference(&replayed) {
-            self.report.error(&place, format!("holds {}, which no retained snapshot added", strange.file_name));
+            self.report.error(
+                &place,
+                format!(
+                    "holds {}, which no retained snapshot added",
+                    strange.file_name
+                ),
+            );
         }
         Ok(())
     }
@@ -340,7 +417,7 @@ impl Check<'_> {
         for snapshot in snapshots {
             let place = format!("snapshot-{}", snapshot.id);
             let token = match tidegate_commit::snapshot(self.table.store(), snapshot.id).await? {
-                Some(visible) => Some(visible.token),
+                Some(visible) => Some(visible.token.to_string()),
                 None => None,
             };
             let marks = match Marks::of(snapshot) {
@@ -362,10 +439,19 @@ impl Check<'_> {
                 let user = snapshot.commit_user.as_str().to_owned();
                 if let Some((last, epoch)) = newest.get(&user) {
                     if identifier < *last {
-                        self.report.error(&place, format!("identifier {identifier} of {user} follows {last}"));
+                        self.report.error(
+                            &place,
+                            format!("identifier {identifier} of {user} follows {last}"),
+                        );
                     }
                     if marks.epoch.0 < *epoch {
-                        self.report.error(&place, format!("epoch {} of job {} follows epoch {epoch}", marks.epoch, marks.job));
+                        self.report.error(
+                            &place,
+                            format!(
+                                "epoch {} of job {} follows epoch {epoch}",
+                                marks.epoch, marks.job
+                            ),
+                        );
                     }
                 }
                 newest.insert(user, (identifier, marks.epoch.0));
@@ -378,14 +464,21 @@ impl Check<'_> {
         Ok(())
     }
 
-    async fn positions(&mut self, place: &str, marks: &tidegate_commit::PositionMarks) -> Result<()> {
+    async fn positions(
+        &mut self,
+        place: &str,
+        marks: &tidegate_commit::PositionMarks,
+    ) -> Result<()> {
         let mut positions = Positions::default();
         match &marks.active {
             ActiveAt::Inline(bytes) => positions.active.clone_from(bytes),
             ActiveAt::Object(name) => match self.table.store().get_opt(name).await? {
                 Some(bytes) => positions.active = bytes.to_vec(),
                 None => {
-                    self.report.error(name, format!("{place} refers to these positions and they are not there"));
+                    self.report.error(
+                        name,
+                        format!("{place} refers to these positions and they are not there"),
+                    );
                     return Ok(());
                 }
             },
@@ -394,13 +487,19 @@ impl Check<'_> {
             match self.table.store().get_opt(name).await? {
                 Some(bytes) => positions.finished = bytes.to_vec(),
                 None => {
-                    self.report.error(name, format!("{place} refers to these positions and they are not there"));
+                    self.report.error(
+                        name,
+                        format!("{place} refers to these positions and they are not there"),
+                    );
                     return Ok(());
                 }
             }
         }
         if positions_hash(&positions) != marks.hash {
-            self.report.error(place, "its source positions do not have the hash that it records");
+            self.report.error(
+                place,
+                "its source positions do not have the hash that it records",
+            );
         }
         Ok(())
     }
@@ -418,18 +517,34 @@ impl Check<'_> {
                     continue;
                 }
             };
-            let splits: Vec<_> = plan.splits().iter().filter(|s| seen.insert(s.path.clone())).cloned().collect();
+            let splits: Vec<_> = plan
+                .splits()
+                .iter()
+                .filter(|s| seen.insert(s.path.clone()))
+                .cloned()
+                .collect();
             for split in splits {
                 self.files.insert(split.path.clone(), split.file.file_size);
                 let outside = split.path.contains("://");
                 if !outside {
                     match self.table.store().head(&split.path).await? {
                         None => {
-                            self.report.error(&split.path, format!("{place} holds it and it is not there"));
+                            self.report.error(
+                                &split.path,
+                                format!("{place} holds it and it is not there"),
+                            );
                             continue;
                         }
-                        Some(meta) if u64::try_from(split.file.file_size).ok() != Some(meta.size) => {
-                            self.report.error(&split.path, format!("its manifest records {} bytes, it has {}", split.file.file_size, meta.size));
+                        Some(meta)
+                            if u64::try_from(split.file.file_size).ok() != Some(meta.size) =>
+                        {
+                            self.report.error(
+                                &split.path,
+                                format!(
+                                    "its manifest records {} bytes, it has {}",
+                                    split.file.file_size, meta.size
+                                ),
+                            );
                             continue;
                         }
                         Some(_) => {}
@@ -442,7 +557,11 @@ impl Check<'_> {
         Ok(())
     }
 
-    async fn data_file(&mut self, mut plan: tidegate_scan::ScanPlan, split: &tidegate_scan::Split) -> Result<()> {
+    async fn data_file(
+        &mut self,
+        mut plan: tidegate_scan::ScanPlan,
+        split: &tidegate_scan::Split,
+    ) -> Result<()> {
         let path = split.path.clone();
         plan.retain(|s| s.path == path);
         let schema = self.reader.schema(split.file.schema_id).await?;
@@ -470,7 +589,13 @@ impl Check<'_> {
         }
         self.report.rows += rows;
         if rows != split.row_count() {
-            self.report.error(&path, format!("its manifest records {} rows, it has {rows}", split.row_count()));
+            self.report.error(
+                &path,
+                format!(
+                    "its manifest records {} rows, it has {rows}",
+                    split.row_count()
+                ),
+            );
         }
         // Statistics cover deleted rows too, so their null counts are only exact without any.
         for (severity, what) in bounds.findings(split.deletion.is_none()) {
