@@ -50,6 +50,8 @@ pub struct Attempt {
     retries: u32,
     /// Publishes of the present draft that got no answer.
     unknowns: u32,
+    /// Some request for the present draft may still be carried out.
+    in_doubt: bool,
     latest: Option<LatestFact>,
     looking: Looking,
     seen: SeenState,
@@ -98,6 +100,7 @@ impl Attempt {
             published: false,
             retries: 0,
             unknowns: 0,
+            in_doubt: false,
             latest: None,
             looking: Looking::Up,
             seen: SeenState::Unread,
@@ -286,6 +289,7 @@ impl Attempt {
             Fact::ExistsTheirs(found) if found.token == draft.token => self.visible(&draft),
             Fact::ExistsTheirs(found) => {
                 self.unknowns = 0;
+                self.in_doubt = false;
                 self.lost();
                 self.retry(&format!(
                     "snapshot {} was taken by {}",
@@ -297,6 +301,7 @@ impl Attempt {
                 self.retry("no answer");
             }
             Fact::Unknown => {
+                self.in_doubt = true;
                 let n = self.unknowns;
                 self.unknowns = n.saturating_add(1);
                 if self.unknowns > self.settings.max_unknown
@@ -310,9 +315,7 @@ impl Attempt {
             }
             Fact::TimedOut => self.undecided(draft),
             // An earlier request for the same draft may have been carried out.
-            Fact::PutRefused(_)
-                if self.unknowns > 0 && self.rules().on(Rule::RefusedAfterUnknown) =>
-            {
+            Fact::PutRefused(_) if self.in_doubt && self.rules().on(Rule::RefusedAfterUnknown) => {
                 self.undecided(draft);
             }
             Fact::PutRefused(why) => self.give_up(Outcome::Refused(Refusal::Store(why))),
@@ -359,6 +362,7 @@ impl Attempt {
         }
         self.retries = 0;
         self.unknowns = 0;
+        self.in_doubt = false;
         self.gap = None;
         self.seen = SeenState::Unread;
         if !self.halves.is_empty() {
@@ -429,6 +433,7 @@ impl Attempt {
     }
 
     fn undecided(&mut self, draft: Draft) {
+        self.in_doubt = true;
         if !self.rules().on(Rule::UnknownKeeps) {
             self.discard_draft();
         }

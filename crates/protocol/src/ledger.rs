@@ -48,6 +48,8 @@ pub struct Covered {
     pub to: SnapshotId,
     /// Identity of the snapshot `to`.
     pub token: Token,
+    /// Identity of the parent of `from`, where `from` records it.
+    pub parent: Option<Token>,
 }
 
 /// What one committer knows of the commits of its user. Keep it from one attempt to the next
@@ -111,6 +113,7 @@ impl Ledger {
             from: id,
             to: id,
             token,
+            parent: None,
         });
         ledger
     }
@@ -209,6 +212,7 @@ impl Ledger {
                     from: entry.id,
                     to: entry.id,
                     token: entry.token.clone(),
+                    parent: entry.based_on.clone(),
                 });
             }
         }
@@ -220,6 +224,7 @@ impl Ledger {
             if let Some(covered) = &mut self.covered {
                 // Below this the ledger does not know everything any more.
                 covered.from = covered.from.max(gone.id.next());
+                covered.parent = None;
             }
         }
         self.verified(buckets);

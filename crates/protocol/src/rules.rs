@@ -129,6 +129,10 @@ rules! {
     RefusedAfterUnknown,
     /// \[R-14]: a snapshot of ours that was put over is noticed.
     ReplacementNoticed,
+    /// \[R-14]: what a child says of its parent tells the real one from a late intruder.
+    ChainRead,
+    /// A commit of ours that was created below the retained history is noticed.
+    BuriedNoticed,
     /// \[R-14]: it is offered again only on an unchanged parent and without later commits.
     OfferedAgainOnlyOnOurParent,
     /// \[R-14], \[C-72]: a rollback below our newest commit is noticed.

@@ -277,7 +277,9 @@ pub struct Undecided {
 pub struct Replacement {
     /// What was visible.
     pub ours: Entry,
-    /// What stands under its number now; `None` where nothing does.
+    /// What stands under its number now; `None` where nothing does, or where ours still stands but
+    /// below the retained history: a long pause let the snapshots around it expire before it was
+    /// created.
     pub by: Option<SnapshotFact>,
     /// True where the same committable shall be offered again: exactly our id was taken over, on
     /// our parent, and no later commit of ours is concerned. False = *behind* \[R-7].

@@ -81,7 +81,7 @@ impl Attempt {
     /// Takes the base into the ledger and looks back from it.
     fn enter_at(&mut self, base: &SnapshotFact) {
         if let Err(ours) = self.ledger.absorb(base, self.rules()) {
-            return self.suspect(*ours, base.clone());
+            return self.suspect(*ours, base.clone(), true);
         }
         let stands = self
             .ledger
@@ -102,6 +102,7 @@ impl Attempt {
             from: base.id,
             to: base.id,
             token: base.token.clone(),
+            parent: base.based_on.clone(),
         });
     }
 
@@ -231,7 +232,7 @@ impl Attempt {
             .map(|f| (f.id, f))
             .collect();
         match self.looking.clone() {
-            Looking::Up => self.on_up(from, to, &found),
+            Looking::Up => self.on_up(from, to, found),
             Looking::Down => self.on_down(from, to, &found),
             Looking::Seen => {
                 let stands = match &self.committable.seen {
@@ -249,7 +250,7 @@ impl Attempt {
             }
             Looking::Stale => match found.get(&to) {
                 Some(fact) => match self.ledger.absorb(fact, self.rules()) {
-                    Err(ours) => self.suspect(*ours, fact.clone()),
+                    Err(ours) => self.suspect(*ours, fact.clone(), true),
                     Ok(()) => self.retry(&format!("the newest snapshot was read before {to} was")),
                 },
                 None => self.rolled_back(),
@@ -266,36 +267,49 @@ impl Attempt {
         &mut self,
         from: SnapshotId,
         to: SnapshotId,
-        found: &BTreeMap<SnapshotId, SnapshotFact>,
+        mut found: BTreeMap<SnapshotId, SnapshotFact>,
     ) {
-        let Some(base) = self.base() else {
+        let (Some(base), Some(covered)) = (self.base(), self.ledger.covered().cloned()) else {
             return self.decide();
         };
-        for fact in found.values() {
-            if let Err(ours) = self.ledger.absorb(fact, self.rules()) {
-                return self.suspect(*ours, fact.clone());
-            }
+        found.insert(base.id, base.clone());
+        let stands = |f: &SnapshotFact| f.token == covered.token;
+        // The child of what we knew says that it stood: another one under its number came later,
+        // out of a long pause, below the retained history.
+        let child = found.get(&from.next()).and_then(|f| f.based_on.as_ref());
+        if child == Some(&covered.token) && self.rules().on(Rule::ChainRead) {
+            found.retain(|id, fact| *id != from || stands(fact));
         }
-        let changed = self
-            .ledger
-            .covered()
-            .is_some_and(|c| found.get(&c.to).is_some_and(|f| f.token != c.token));
+        let oldest = found.get(&from);
+        let changed = oldest.is_some_and(|f| !stands(f));
         let mut ids = (from.0.saturating_add(1)..=to.0).map(SnapshotId);
         // The oldest id of the range may be expired by now: it was looked at before.
         let gap = ids.any(|id| !found.contains_key(&id));
+        // Expiry takes the oldest first: what stands below a gap was created there after the
+        // snapshots around it were gone. No reader gets to it.
+        let ours = self.ledger.newest().filter(|e| e.id == from).cloned();
+        if let Some(ours) = ours
+            && gap
+            && oldest.is_some_and(stands)
+            && self.rules().on(Rule::BuriedNoticed)
+        {
+            return self.replaced(ours, None, true);
+        }
+        for fact in found.values() {
+            if let Err(ours) = self.ledger.absorb(fact, self.rules()) {
+                let child = found.get(&fact.id.next()).and_then(|f| f.based_on.as_ref());
+                let chained = fact.id == base.id || child == Some(&fact.token);
+                return self.suspect(*ours, fact.clone(), chained);
+            }
+        }
         if changed || (gap && self.rules().on(Rule::MissingHistoryIsUnknown)) {
             self.cover_only(&base);
             return self.look_back();
         }
-        let last = found.get(&to).map(|f| f.token.clone());
+        let last = if to.next() >= base.id { base.id } else { to };
         if let Some(covered) = &mut self.ledger.covered {
-            if to.next() >= base.id {
-                covered.to = base.id;
-                covered.token = base.token;
-            } else {
-                covered.to = to;
-                covered.token = last.unwrap_or(base.token);
-            }
+            covered.to = last;
+            covered.token = found.get(&last).map_or(base.token, |f| f.token.clone());
         }
         self.look_back();
     }
@@ -307,7 +321,13 @@ impl Attempt {
         found: &BTreeMap<SnapshotId, SnapshotFact>,
     ) {
         for id in (from.0..=to.0).rev().map(SnapshotId) {
-            let Some(fact) = found.get(&id) else {
+            let child = self.ledger.covered().and_then(|c| c.parent.clone());
+            // One that its child was not built on lies there by accident: the real one is gone.
+            let real = |f: &&SnapshotFact| {
+                child.as_ref().is_none_or(|parent| *parent == f.token)
+                    || !self.rules().on(Rule::ChainRead)
+            };
+            let Some(fact) = found.get(&id).filter(real) else {
                 if self.rules().on(Rule::MissingHistoryIsUnknown) {
                     self.gap = Some((SnapshotId::FIRST, id));
                 } else if let Some(covered) = &mut self.ledger.covered {
@@ -316,10 +336,11 @@ impl Attempt {
                 break;
             };
             if let Err(ours) = self.ledger.absorb(fact, self.rules()) {
-                return self.suspect(*ours, fact.clone());
+                return self.suspect(*ours, fact.clone(), child.is_some());
             }
             if let Some(covered) = &mut self.ledger.covered {
                 covered.from = id;
+                covered.parent = fact.based_on.clone();
             }
         }
         self.look_back();
@@ -340,11 +361,12 @@ impl Attempt {
         self.enter_at(&base);
     }
 
-    /// A snapshot of ours shows another identity under its number \[R-14].
-    fn suspect(&mut self, ours: Entry, by: SnapshotFact) {
+    /// A snapshot of ours shows another identity under its number \[R-14]. `chained` where that one
+    /// is the newest, or its child is built on it.
+    fn suspect(&mut self, ours: Entry, by: SnapshotFact, chained: bool) {
         let parent = SnapshotId(ours.id.0.saturating_sub(1));
         if ours.id <= SnapshotId::FIRST {
-            let unchanged = ours.based_on.is_none();
+            let unchanged = ours.based_on.is_none() && chained;
             return self.replaced_by(ours, by, unchanged);
         }
         self.read(

@@ -1,7 +1,6 @@
 //! Values to text and back.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use tidegate_model::ids::{
     BucketId, CommitIdentifier, CommitUser, Digest, Epoch, JobName, SchemaId, SnapshotId,
 };
