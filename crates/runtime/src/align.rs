@@ -59,18 +59,33 @@ pub(crate) struct Alignment {
 
 impl Alignment {
     pub(crate) fn new(sources: usize, writers: usize) -> Self {
-        Self { sources, writers, open: BTreeMap::new() }
+        Self {
+            sources,
+            writers,
+            open: BTreeMap::new(),
+        }
     }
 
     pub(crate) fn begin(&mut self, id: CheckpointId, kind: RecordKind) {
         let sources = vec![None; self.sources];
         let writers = vec![None; self.writers];
-        self.open.insert(id, Open { kind, aborted: false, sources, writers });
+        self.open.insert(
+            id,
+            Open {
+                kind,
+                aborted: false,
+                sources,
+                writers,
+            },
+        );
     }
 
     /// The checkpoint that is under way and was not given up.
     pub(crate) fn running(&self) -> Option<CheckpointId> {
-        self.open.iter().find(|(_, open)| !open.aborted).map(|(id, _)| *id)
+        self.open
+            .iter()
+            .find(|(_, open)| !open.aborted)
+            .map(|(id, _)| *id)
     }
 
     /// Gives up waiting. Reports may still come.
@@ -113,7 +128,10 @@ impl Alignment {
                 match whole {
                     true => ready.sources.push(report),
                     // Where it stood is outdated by the newer report; what it finished is not.
-                    false => carried.push(SourceReport { active: BTreeMap::new(), ..report }),
+                    false => carried.push(SourceReport {
+                        active: BTreeMap::new(),
+                        ..report
+                    }),
                 }
             }
             for messages in open.writers.into_iter().flatten() {
@@ -134,13 +152,23 @@ mod tests {
     use super::*;
 
     fn message(n: u8) -> Message {
-        Message { version: 1, bytes: vec![n] }
+        Message {
+            version: 1,
+            bytes: vec![n],
+        }
     }
 
     fn full(alignment: &mut Alignment, id: u64) {
         let id = CheckpointId(id);
         for task in 0..2 {
-            alignment.source(id, task, SourceReport { rows: id.0, ..SourceReport::default() });
+            alignment.source(
+                id,
+                task,
+                SourceReport {
+                    rows: id.0,
+                    ..SourceReport::default()
+                },
+            );
             alignment.writer(id, task, vec![message(id.0 as u8 * 10 + task as u8)]);
         }
     }
@@ -157,7 +185,10 @@ mod tests {
         assert_eq!(alignment.take_ready(), None);
         alignment.source(CheckpointId(1), 1, SourceReport::default());
         let ready = alignment.take_ready().unwrap();
-        assert_eq!((ready.id, ready.kind, ready.reports), (CheckpointId(1), RecordKind::EndOfInput, 2));
+        assert_eq!(
+            (ready.id, ready.kind, ready.reports),
+            (CheckpointId(1), RecordKind::EndOfInput, 2)
+        );
         assert_eq!(ready.messages, [message(0), message(1)]);
         assert_eq!(alignment.take_ready(), None);
     }
@@ -175,7 +206,10 @@ mod tests {
         let first = alignment.take_ready().unwrap();
         assert_eq!((first.id, first.aborted), (CheckpointId(1), true));
         let second = alignment.take_ready().unwrap();
-        assert_eq!((second.id, second.aborted, second.reports), (CheckpointId(2), false, 2));
+        assert_eq!(
+            (second.id, second.aborted, second.reports),
+            (CheckpointId(2), false, 2)
+        );
     }
 
     /// partial messages are carried into the next complete one and counted there.
@@ -183,15 +217,24 @@ mod tests {
     fn r_10_partial_messages_are_carried_and_counted() {
         let mut alignment = Alignment::new(2, 2);
         alignment.begin(CheckpointId(1), RecordKind::Checkpoint);
-        let split = Split { id: SplitId("a".into()), position: Position::default() };
-        let report = SourceReport { finished: vec![split.clone()], ..SourceReport::default() };
+        let split = Split {
+            id: SplitId("a".into()),
+            position: Position::default(),
+        };
+        let report = SourceReport {
+            finished: vec![split.clone()],
+            ..SourceReport::default()
+        };
         alignment.source(CheckpointId(1), 0, report);
         alignment.writer(CheckpointId(1), 1, vec![message(1)]);
         alignment.abort(CheckpointId(1));
         alignment.begin(CheckpointId(2), RecordKind::Checkpoint);
         full(&mut alignment, 2);
         let ready = alignment.take_ready().unwrap();
-        assert_eq!((ready.id, ready.aborted, ready.reports), (CheckpointId(2), false, 3));
+        assert_eq!(
+            (ready.id, ready.aborted, ready.reports),
+            (CheckpointId(2), false, 3)
+        );
         assert_eq!(ready.messages, [message(1), message(20), message(21)]);
         assert_eq!(ready.sources[0].finished, [split]);
         assert_eq!(alignment.running(), None);

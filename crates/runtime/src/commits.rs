@@ -117,7 +117,8 @@ impl Commits {
 
     /// When a failed commit is tried again.
     pub(crate) fn retry_at(&self) -> Option<Instant> {
-        self.retry_at.filter(|_| self.is_home() && !self.queue.is_empty())
+        self.retry_at
+            .filter(|_| self.is_home() && !self.queue.is_empty())
     }
 
     /// Begins the next call if there is one to make.
@@ -126,19 +127,27 @@ impl Commits {
         if self.retry_at.is_some_and(|at| at > now) {
             return;
         }
-        let Some(mut committer) = self.committer.take() else { return };
+        let Some(mut committer) = self.committer.take() else {
+            return;
+        };
         if let Some(next) = self.queue.front() {
             self.retry_at = None;
             let committable = next.committable.clone();
             self.away.spawn(async move {
                 let outcome = committer.commit(&committable).await;
                 probe::hit(probe::ANSWERED);
-                Done { committer, what: What::Commit(outcome) }
+                Done {
+                    committer,
+                    what: What::Commit(outcome),
+                }
             });
         } else if self.unnoted && now.duration_since(self.noted_at) >= self.settings.note_interval {
             self.away.spawn(async move {
                 let left = committer.leave_note().await;
-                Done { committer, what: What::Note(left) }
+                Done {
+                    committer,
+                    what: What::Note(left),
+                }
             });
         } else {
             self.committer = Some(committer);
@@ -164,7 +173,9 @@ impl Commits {
                 return Ok(None);
             }
         };
-        let Some(front) = self.queue.front() else { return Ok(None) };
+        let Some(front) = self.queue.front() else {
+            return Ok(None);
+        };
         let identifier = front.committable.identifier.0;
         let target = parts.target.name();
         let published = match outcome {
@@ -174,7 +185,11 @@ impl Commits {
             Ok(Outcome::Empty) => None,
             Ok(Outcome::Fenced(why)) => return Err(RuntimeError::Fenced { target, why }),
             Ok(Outcome::Refused(why)) => {
-                return Err(RuntimeError::Refused { target, identifier, why });
+                return Err(RuntimeError::Refused {
+                    target,
+                    identifier,
+                    why,
+                });
             }
             Ok(Outcome::Undecided(why)) => {
                 self.later(true, why);
@@ -197,13 +212,26 @@ impl Commits {
     /// Not now: the same commit again after a wait.
     fn later(&mut self, undecided: bool, why: String) {
         let factor = 1u32.checked_shl(self.attempt.min(20)).unwrap_or(u32::MAX);
-        let wait = self.settings.retry_base.saturating_mul(factor).min(self.settings.retry_cap);
+        let wait = self
+            .settings
+            .retry_base
+            .saturating_mul(factor)
+            .min(self.settings.retry_cap);
         self.attempt = self.attempt.saturating_add(1);
         let now = Instant::now();
         self.retry_at = Some(now + wait);
-        tracing::warn!(attempt = self.attempt, ?wait, undecided, "commit failed: {why}");
+        tracing::warn!(
+            attempt = self.attempt,
+            ?wait,
+            undecided,
+            "commit failed: {why}"
+        );
         let since = self.failing.take().map_or(now, |failing| failing.since);
-        self.failing = Some(Failing { since, undecided, why });
+        self.failing = Some(Failing {
+            since,
+            undecided,
+            why,
+        });
     }
 
     /// At the end a commit is not retried for ever: its checkpoint is complete, so that the next
@@ -223,10 +251,17 @@ impl Commits {
         let (target, why) = (parts.target.name(), failing.why.clone());
         let identifier = front.committable.identifier.0;
         Err(match failing.undecided {
-            true => RuntimeError::Undecided { target, identifier, why },
-            false => {
-                RuntimeError::CommitFails { target, identifier, seconds: waited.as_secs(), why }
-            }
+            true => RuntimeError::Undecided {
+                target,
+                identifier,
+                why,
+            },
+            false => RuntimeError::CommitFails {
+                target,
+                identifier,
+                seconds: waited.as_secs(),
+                why,
+            },
         })
     }
 
@@ -241,7 +276,9 @@ impl Commits {
 
     /// Leaves the note at a clean end \[R-4].
     pub(crate) async fn leave_note(&mut self) {
-        if self.unnoted && let Some(committer) = &mut self.committer {
+        if self.unnoted
+            && let Some(committer) = &mut self.committer
+        {
             let left = committer.leave_note().await;
             self.noted(left);
         }

@@ -44,7 +44,11 @@ impl Parts {
     }
 
     pub(crate) fn target_error(&self, doing: &'static str, source: SinkError) -> RuntimeError {
-        RuntimeError::Target { doing, target: self.target.name(), source }
+        RuntimeError::Target {
+            doing,
+            target: self.target.name(),
+            source,
+        }
     }
 }
 
@@ -147,7 +151,9 @@ impl JobBuilder {
             part.ok_or_else(|| RuntimeError::Config(format!("a job needs a {what}")))
         }
         let source = part(self.source, "source")?;
-        self.settings.check(source.boundedness()).map_err(RuntimeError::Config)?;
+        self.settings
+            .check(source.boundedness())
+            .map_err(RuntimeError::Config)?;
         Ok(Job {
             parts: Parts {
                 job: self.job,
@@ -260,7 +266,9 @@ impl Job {
             if result.kind().is_final() {
                 return Err(result);
             }
-            let Some(wait) = restarts.next(checkpoint.is_some()) else { return Err(result) };
+            let Some(wait) = restarts.next(checkpoint.is_some()) else {
+                return Err(result);
+            };
             tracing::warn!(error = %result, ?wait, restart = restarts.total(), "restarting");
             parts.show(|progress| {
                 progress.phase = Phase::Restarting;
@@ -280,7 +288,12 @@ impl Job {
             RunEnd::Stopped => EndKind::Stopped,
         };
         let (job, at) = (&self.parts.job, self.parts.clock.now_ms());
-        if let Err(error) = self.parts.registry.end(job, epoch, how, checkpoint, at).await {
+        if let Err(error) = self
+            .parts
+            .registry
+            .end(job, epoch, how, checkpoint, at)
+            .await
+        {
             tracing::warn!(%error, "the run is not marked as ended");
         }
         match end {

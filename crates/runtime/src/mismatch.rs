@@ -49,7 +49,11 @@ impl fmt::Display for Why {
             Self::NoCheckpoints(history) => {
                 f.write_str("there are no checkpoints, and the table has commits of this job")?;
                 if let Some(newest) = &history.newest {
-                    write!(f, " (the newest is {} in version {})", newest.identifier, newest.version)?;
+                    write!(
+                        f,
+                        " (the newest is {} in version {})",
+                        newest.identifier, newest.version
+                    )?;
                 }
                 Ok(())
             }
@@ -75,7 +79,10 @@ impl fmt::Display for Why {
                 found.identifier, found.version
             ),
             Self::Standing(Mismatch::Unknown { why }) => {
-                write!(f, "it cannot be told whether the checkpoint is published: {why}")
+                write!(
+                    f,
+                    "it cannot be told whether the checkpoint is published: {why}"
+                )
             }
             Self::OtherJob(jobs) => {
                 let names: Vec<_> = jobs.iter().map(JobName::as_str).collect();
@@ -92,20 +99,30 @@ impl fmt::Display for Why {
 
 impl fmt::Display for MismatchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "job {} and {} disagree: {}", self.job, self.target, self.why)?;
+        writeln!(
+            f,
+            "job {} and {} disagree: {}",
+            self.job, self.target, self.why
+        )?;
         write!(f, "looked in {}", self.looked_in)?;
         if let Some(id) = self.checkpoint {
             write!(f, ", checkpoint {id}")?;
         }
         if let Some(registered) = &self.registered {
-            write!(f, "\nthe job's newest run kept its checkpoints in {registered}")?;
+            write!(
+                f,
+                "\nthe job's newest run kept its checkpoints in {registered}"
+            )?;
             if *registered != self.looked_in {
                 f.write_str(" - another directory: perhaps checkpoint.directory is wrong")?;
             }
         }
         if let Why::OtherJob(jobs) = &self.why {
             for job in jobs {
-                write!(f, "\n  --adopt {job}: go on where it stands, under the new name")?;
+                write!(
+                    f,
+                    "\n  --adopt {job}: go on where it stands, under the new name"
+                )?;
             }
             f.write_str("\n  --new-job: start anew")?;
         }

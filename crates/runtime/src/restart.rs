@@ -28,7 +28,10 @@ pub enum RestartStrategy {
 
 impl Default for RestartStrategy {
     fn default() -> Self {
-        Self::Exponential { initial: Duration::from_millis(500), max: Duration::from_secs(60) }
+        Self::Exponential {
+            initial: Duration::from_millis(500),
+            max: Duration::from_secs(60),
+        }
     }
 }
 
@@ -42,7 +45,11 @@ pub(crate) struct Restarts {
 
 impl Restarts {
     pub(crate) fn new(strategy: RestartStrategy) -> Self {
-        Self { strategy, total: 0, in_a_row: 0 }
+        Self {
+            strategy,
+            total: 0,
+            in_a_row: 0,
+        }
     }
 
     pub(crate) fn total(&self) -> u32 {
@@ -82,7 +89,10 @@ mod tests {
 
     #[test]
     fn fixed_delay_ends_after_its_attempts() {
-        let strategy = RestartStrategy::FixedDelay { attempts: 2, delay: S(5) };
+        let strategy = RestartStrategy::FixedDelay {
+            attempts: 2,
+            delay: S(5),
+        };
         let mut restarts = Restarts::new(strategy);
         let waits: Vec<_> = (0..4).map(|_| restarts.next(true)).collect();
         assert_eq!(waits, [Some(S(5)), Some(S(5)), None, None]);
@@ -91,7 +101,10 @@ mod tests {
 
     #[test]
     fn exponential_doubles_up_to_its_limit_and_begins_anew_after_a_checkpoint() {
-        let strategy = RestartStrategy::Exponential { initial: S(1), max: S(5) };
+        let strategy = RestartStrategy::Exponential {
+            initial: S(1),
+            max: S(5),
+        };
         let mut restarts = Restarts::new(strategy);
         let waits: Vec<_> = (0..5).map(|_| restarts.next(false).unwrap()).collect();
         assert_eq!(waits, [S(1), S(2), S(4), S(5), S(5)]);

@@ -5,6 +5,7 @@
 //! outcome remembered, old records removed. Does not own how a run begins (`start`) and what follows
 //! a failure (`job`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::commits::{Commits, Done, PendingCommit};
 use crate::error::RuntimeError;
 use crate::job::Parts;
 use crate::progress::Phase;
-use crate::source::{Discovery, SourceState, SplitEnumerator};
+use crate::source::{Discovery, Position, SourceState, Split, SplitEnumerator, SplitId};
 use crate::stop::StopSignal;
 use crate::task::enumerator::EnumeratorTask;
 use crate::task::source::SourceTask;
@@ -64,12 +65,18 @@ pub(crate) struct RunReport {
 
 /// Carries rows until the end, a stop or a failure.
 pub(crate) async fn run(parts: &Parts, begin: Begin, stop: StopSignal) -> RunReport {
-    let opened = parts.target.writers(&begin.run, parts.settings.parallelism).await;
+    let opened = parts
+        .target
+        .writers(&begin.run, parts.settings.parallelism)
+        .await;
     let writers = match opened {
         Ok(writers) => writers,
         Err(source) => {
             let error = parts.target_error("opening writers of", source);
-            return RunReport { result: Err(error), checkpoint: None };
+            return RunReport {
+                result: Err(error),
+                checkpoint: None,
+            };
         }
     };
     let count = parts.settings.parallelism;
@@ -77,6 +84,7 @@ pub(crate) async fn run(parts: &Parts, begin: Begin, stop: StopSignal) -> RunRep
     let (paused, pausing) = watch::channel(false);
     let (finished, finishing) = mpsc::unbounded_channel();
     let queue = SplitQueue::new(begin.state.begun());
+    let waiting = begin.state.active.clone();
     let mut tasks = JoinSet::new();
     let mut inputs: Vec<Vec<_>> = writers.writers.iter().map(|_| Vec::new()).collect();
     let router = Arc::from(writers.router);
@@ -107,7 +115,16 @@ pub(crate) async fn run(parts: &Parts, begin: Begin, stop: StopSignal) -> RunRep
     let writer_count = writers.writers.len();
     for (task, (writer, inputs)) in writers.writers.into_iter().zip(inputs).enumerate() {
         let target = parts.target.name();
-        tasks.spawn(WriterTask { task, target, writer, inputs, events: events.clone() }.run());
+        tasks.spawn(
+            WriterTask {
+                task,
+                target,
+                writer,
+                inputs,
+                events: events.clone(),
+            }
+            .run(),
+        );
     }
     let enumerator = EnumeratorTask {
         source: Arc::clone(&parts.source),
@@ -126,6 +143,7 @@ pub(crate) async fn run(parts: &Parts, begin: Begin, stop: StopSignal) -> RunRep
         records: begin.records,
         earlier: begin.earlier,
         state: begin.state,
+        waiting,
         alignment: Alignment::new(count, writer_count),
         controls,
         paused,
@@ -172,10 +190,13 @@ struct Coordinator<'a> {
     records: JobCheckpoints,
     earlier: Vec<RunPrefix>,
     state: SourceState,
+    /// Splits that an earlier run has begun and no task of this one has taken so far: they are in no
+    /// task's report, and still in every checkpoint.
+    waiting: BTreeMap<SplitId, Position>,
     alignment: Alignment,
     controls: Vec<mpsc::UnboundedSender<Control>>,
     paused: watch::Sender<bool>,
-    finished: mpsc::UnboundedSender<crate::source::Split>,
+    finished: mpsc::UnboundedSender<Split>,
     /// Which source tasks have read everything.
     done: Vec<bool>,
     next_id: CheckpointId,
@@ -209,7 +230,10 @@ impl Coordinator<'_> {
     ) -> Result<RunEnd, RuntimeError> {
         let mut tick = interval(PROGRESS_EVERY);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let unpublished = !self.parts.settings.publishes(self.parts.source.boundedness());
+        let unpublished = !self
+            .parts
+            .settings
+            .publishes(self.parts.source.boundedness());
         loop {
             self.gather().await?;
             self.commits.go_on();
@@ -237,7 +261,7 @@ impl Coordinator<'_> {
                 }
                 event = inbox.recv() => match event {
                     Some(event) => self.event(event),
-                    None => return Err(self.tasks_left(tasks).await),
+                    None => return Err(tasks_left(tasks).await),
                 },
                 Some(ended) = tasks.join_next() => unwind(ended)??,
                 Some(done) = self.commits.done() => self.committed(unwind(done)?).await?,
@@ -254,23 +278,20 @@ impl Coordinator<'_> {
         }
     }
 
-    /// Every task is gone although nobody was told to end: the first error tells why.
-    async fn tasks_left(&self, tasks: &mut Tasks) -> RuntimeError {
-        while let Some(ended) = tasks.join_next().await {
-            match unwind(ended) {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) | Err(error) => return error,
-            }
-        }
-        RuntimeError::Config("every task ended before the run did: this is a bug".to_owned())
-    }
-
     fn event(&mut self, event: Event) {
         match event {
-            Event::Source { task, checkpoint, report } => {
+            Event::Source {
+                task,
+                checkpoint,
+                report,
+            } => {
                 self.alignment.source(checkpoint, task, report);
             }
-            Event::Writer { task, checkpoint, messages } => {
+            Event::Writer {
+                task,
+                checkpoint,
+                messages,
+            } => {
                 self.alignment.writer(checkpoint, task, messages);
             }
             Event::SourceDone { task } => {
@@ -307,7 +328,10 @@ impl Coordinator<'_> {
             (None, _) if *self.paused.borrow() => None,
             (None, _) => {
                 let next = self.last_begin + settings.checkpoints.interval?;
-                Some(next.max(self.last_end + settings.checkpoints.min_pause).max(again))
+                Some(
+                    next.max(self.last_end + settings.checkpoints.min_pause)
+                        .max(again),
+                )
             }
         }
     }
@@ -337,7 +361,9 @@ impl Coordinator<'_> {
     /// Takes what is ready, as long as nobody else has the committer.
     async fn gather(&mut self) -> Result<(), RuntimeError> {
         while self.commits.is_home() {
-            let Some(ready) = self.alignment.take_ready() else { return Ok(()) };
+            let Some(ready) = self.alignment.take_ready() else {
+                return Ok(());
+            };
             self.complete(ready).await?;
         }
         Ok(())
@@ -350,12 +376,19 @@ impl Coordinator<'_> {
         let mut ends = Vec::new();
         for report in ready.sources {
             for split in report.finished {
-                self.state.finished.insert(split.id.clone(), split.position.clone());
+                self.waiting.remove(&split.id);
+                self.state
+                    .finished
+                    .insert(split.id.clone(), split.position.clone());
                 ends.push(split);
             }
+            self.waiting.retain(|id, _| !report.active.contains_key(id));
             self.state.active.extend(report.active);
         }
-        self.state.finished.retain(|id, _| !self.state.active.contains_key(id));
+        self.state.active.extend(self.waiting.clone());
+        self.state
+            .finished
+            .retain(|id, _| !self.state.active.contains_key(id));
         let positions = self.state.to_positions();
         let context = CommitContext {
             job: self.run.job.clone(),
@@ -366,14 +399,20 @@ impl Coordinator<'_> {
             watermark: None,
         };
         let reports = ready.reports;
-        let committable =
-            self.commits.combine(&context, ready.messages, reports, self.parts)?;
+        let committable = self
+            .commits
+            .combine(&context, ready.messages, reports, self.parts)?;
         let empty = self.commits.is_empty(&committable, self.parts)?;
         if !empty {
             self.last_positions = Some(positions.clone());
         }
         let id = ready.id;
-        let pending = PendingCommit { committable, positions: positions.clone(), rows, checkpoint: id };
+        let pending = PendingCommit {
+            committable,
+            positions: positions.clone(),
+            rows,
+            checkpoint: id,
+        };
         self.unrecorded.push(pending);
         // Ends are told only now: before, a split that grew could be begun by another task whose
         // barrier comes earlier.
@@ -403,7 +442,12 @@ impl Coordinator<'_> {
             published_positions: self.published_positions.clone(),
             committables: waiting.map(|pending| pending.committable.clone()).collect(),
             newest_published: self.newest_published.clone(),
-            ..CheckpointRecord::new(self.run.job.clone(), id, self.run.user.clone(), self.run.epoch)
+            ..CheckpointRecord::new(
+                self.run.job.clone(),
+                id,
+                self.run.user.clone(),
+                self.run.epoch,
+            )
         };
         match self.records.write(&record).await {
             Ok(()) => {}
@@ -440,7 +484,10 @@ impl Coordinator<'_> {
             progress.trouble = Some(format!("checkpoint {id}: {why}"));
         });
         if self.failures > self.parts.settings.checkpoints.tolerable_failures {
-            return Err(RuntimeError::Checkpoints { count: self.failures, last: why });
+            return Err(RuntimeError::Checkpoints {
+                count: self.failures,
+                last: why,
+            });
         }
         Ok(())
     }
@@ -465,7 +512,9 @@ impl Coordinator<'_> {
         }
         probe::hit(probe::NOTIFIED);
         if let Some(upto) = self.published_upto() {
-            self.records.retain(self.parts.settings.checkpoints.retain, upto).await;
+            self.records
+                .retain(self.parts.settings.checkpoints.retain, upto)
+                .await;
         }
         self.clean().await;
         Ok(())
@@ -473,7 +522,12 @@ impl Coordinator<'_> {
 
     /// The newest recorded checkpoint whose commits are all published.
     fn published_upto(&self) -> Option<CheckpointId> {
-        let Some(waiting) = self.commits.waiting().next().map(|pending| pending.checkpoint) else {
+        let Some(waiting) = self
+            .commits
+            .waiting()
+            .next()
+            .map(|pending| pending.checkpoint)
+        else {
             return self.recorded;
         };
         let listed = self.records.list().into_iter().map(|record| record.id);
@@ -486,7 +540,11 @@ impl Coordinator<'_> {
         if self.earlier.is_empty() || !self.visible || self.recorded.is_none() {
             return;
         }
-        let mut pending: Vec<_> = self.commits.waiting().map(|p| p.committable.clone()).collect();
+        let mut pending: Vec<_> = self
+            .commits
+            .waiting()
+            .map(|p| p.committable.clone())
+            .collect();
         pending.extend(self.unrecorded.iter().map(|p| p.committable.clone()));
         for listed in self.records.list() {
             match self.records.read(listed.id).await {
@@ -530,7 +588,8 @@ impl Coordinator<'_> {
             return;
         }
         let pause = self.commits.waiting().count() > self.parts.settings.commits.max_pending;
-        self.paused.send_if_modified(|paused| std::mem::replace(paused, pause) != pause);
+        self.paused
+            .send_if_modified(|paused| std::mem::replace(paused, pause) != pause);
     }
 
     fn show(&self) {
@@ -552,6 +611,17 @@ impl Coordinator<'_> {
             }
         });
     }
+}
+
+/// Every task is gone although nobody was told to end: the first error tells why.
+async fn tasks_left(tasks: &mut Tasks) -> RuntimeError {
+    while let Some(ended) = tasks.join_next().await {
+        match unwind(ended) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) | Err(error) => return error,
+        }
+    }
+    RuntimeError::Config("every task ended before the run did: this is a bug".to_owned())
 }
 
 /// Waits for an instant, or for ever.

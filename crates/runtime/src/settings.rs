@@ -113,7 +113,10 @@ impl Settings {
     /// Checks what values must have of each other.
     pub(crate) fn check(&self, boundedness: Boundedness) -> Result<(), String> {
         if self.parallelism == 0 || self.parallelism > 1024 {
-            return Err(format!("parallelism {} must be 1 to 1024", self.parallelism));
+            return Err(format!(
+                "parallelism {} must be 1 to 1024",
+                self.parallelism
+            ));
         }
         if self.channel_capacity == 0 {
             return Err("a channel capacity of 0 lets nothing through; use at least 1".to_owned());
@@ -130,10 +133,12 @@ impl Settings {
         }
         let unbounded = boundedness == Boundedness::Unbounded;
         if unbounded && checkpoints.interval.is_none() && !self.allow_no_checkpoint {
-            return Err("the source is unbounded and there is no checkpoint interval: rows become \
+            return Err(
+                "the source is unbounded and there is no checkpoint interval: rows become \
                         visible with checkpoints only, so nothing would ever be. Set \
                         checkpoint.interval, or pass --allow-no-checkpoint"
-                .to_owned());
+                    .to_owned(),
+            );
         }
         if self.adopt.is_some() && self.new_job {
             return Err("--adopt and --new-job exclude each other".to_owned());

@@ -4,13 +4,15 @@
 //! claimed; (3) claim the epoch; (4) open the committer, compare saved state with the target,
 //! publish what is missing; then writers may open on the target as it now is. Read-only up to (3).
 
+use std::collections::BTreeSet;
+
 use tidegate_recovery::{
-    CheckpointRecord, Claim, JobCheckpoints, JobStatus, RecordKind, RestoreOnly, new_commit_user,
-    run_prefix,
+    CheckpointRecord, Claim, JobCheckpoints, JobStatus, RecordKind, RecoveryError, RestoreOnly,
+    new_commit_user, run_prefix,
 };
 use tidegate_sink::{
     CheckpointId, CommitUser, Committer, Epoch, JobHistory, JobName, Mismatch, Outcome, Positions,
-    Published, RecoveryManager, Resolution, Restored, Run, Standing,
+    Published, RecoveryManager, Resolution, Restored, Run, RunPrefix, Standing,
 };
 
 use crate::error::RuntimeError;
@@ -119,14 +121,22 @@ pub(crate) async fn start(
             return Ok(Begun::Mismatch(Box::new(report)));
         }
     };
+    let earlier = earlier(parts, &found, ways, &run).await?;
     let mut records = found.records;
     let mut above = settled.above.max(records.largest().map_or(0, |id| id.0));
     if settled.resolved || found.stepped_back {
         above += 1;
         write_where_it_stands(parts, &run, &mut records, &settled, above).await?;
     }
-    *ways = Ways { on_mismatch: None, from_checkpoint: None, adopt: None };
-    let checkpoint = found.record.as_ref().map_or(CheckpointId(0), |record| record.id);
+    *ways = Ways {
+        on_mismatch: None,
+        from_checkpoint: None,
+        adopt: None,
+    };
+    let checkpoint = found
+        .record
+        .as_ref()
+        .map_or(CheckpointId(0), |record| record.id);
     let (state, enumerator, discovery) = match prepared {
         Some((state, enumerator, found)) if !settled.resolved => (state, enumerator, Some(found)),
         _ => {
@@ -142,7 +152,7 @@ pub(crate) async fn start(
         );
     }
     Ok(Begun::Run(Box::new(Begin {
-        earlier: found.status.earlier(run.epoch),
+        earlier,
         run,
         committer,
         records,
@@ -159,10 +169,24 @@ pub(crate) async fn start(
 /// The user of the registration, else of the directory, else a new one; and its newest record.
 async fn find(parts: &Parts, ways: &Ways) -> Result<Found, RuntimeError> {
     let status = parts.registry.job(&parts.job).await?;
+    if let Some(newest) = status.newest()
+        && let Some(by) = newest.registration.adopted_by.clone()
+    {
+        return Err(RecoveryError::Adopted {
+            job: parts.job.to_string(),
+            by,
+        }
+        .into());
+    }
     let registered = status.user();
     let mut known = match parts.settings.new_job && registered.is_none() {
         true => None,
-        false => parts.checkpoints.user_of(&parts.job, registered.as_ref()).await?,
+        false => {
+            parts
+                .checkpoints
+                .user_of(&parts.job, registered.as_ref())
+                .await?
+        }
     };
     // The records of the old name, as long as there are none of the new one.
     let mut reading = None;
@@ -189,7 +213,13 @@ async fn find(parts: &Parts, ways: &Ways) -> Result<Found, RuntimeError> {
         None => (reading.newest().await?, false),
     };
     let stepped_back = record.is_some() && (stepped_back || adopted);
-    Ok(Found { status, user, records, record, stepped_back })
+    Ok(Found {
+        status,
+        user,
+        records,
+        record,
+        stepped_back,
+    })
 }
 
 /// A run that is never registered: it only reads.
@@ -210,7 +240,10 @@ fn claim(parts: &Parts, found: &Found, ways: &Ways) -> Claim {
     Claim {
         job: parts.job.clone(),
         user: found.user.clone(),
-        restored: found.record.as_ref().map(|record| (record.epoch, record.id)),
+        restored: found
+            .record
+            .as_ref()
+            .map(|record| (record.epoch, record.id)),
         checkpoints: parts.checkpoints.url().to_owned(),
         host: parts.settings.host.clone(),
         started_ms: parts.clock.now_ms(),
@@ -218,6 +251,29 @@ fn claim(parts: &Parts, found: &Found, ways: &Ways) -> Claim {
         // Once the new name is registered the adoption is done.
         adopts: ways.adopt.clone().filter(|_| found.status.runs.is_empty()),
     }
+}
+
+/// Prefixes of every earlier run, those under an adopted name included \[R-13].
+async fn earlier(
+    parts: &Parts,
+    found: &Found,
+    ways: &Ways,
+    run: &Run,
+) -> Result<Vec<RunPrefix>, RuntimeError> {
+    let mut earlier = found.status.earlier(run.epoch);
+    let registered = found
+        .status
+        .runs
+        .iter()
+        .filter_map(|r| r.registration.adopted_from.clone());
+    let mut names: BTreeSet<_> = registered
+        .filter_map(|name| JobName::new(name).ok())
+        .collect();
+    names.extend(ways.adopt.clone());
+    for name in names {
+        earlier.extend(parts.registry.job(&name).await?.earlier(run.epoch));
+    }
+    Ok(earlier)
 }
 
 async fn open_committer(parts: &Parts, run: &Run) -> Result<Box<dyn Committer>, RuntimeError> {
@@ -230,7 +286,10 @@ async fn open_enumerator(
     state: &SourceState,
 ) -> Result<Box<dyn SplitEnumerator>, RuntimeError> {
     let opened = parts.source.enumerator(state).await;
-    opened.map_err(|source| RuntimeError::Source { name: parts.source.name(), source })
+    opened.map_err(|source| RuntimeError::Source {
+        name: parts.source.name(),
+        source,
+    })
 }
 
 async fn discover(
@@ -239,8 +298,10 @@ async fn discover(
 ) -> Result<(Box<dyn SplitEnumerator>, Discovery), RuntimeError> {
     let mut enumerator = open_enumerator(parts, state).await?;
     let found = enumerator.discover().await;
-    let found =
-        found.map_err(|source| RuntimeError::Source { name: parts.source.name(), source })?;
+    let found = found.map_err(|source| RuntimeError::Source {
+        name: parts.source.name(),
+        source,
+    })?;
     Ok((enumerator, found))
 }
 
@@ -255,7 +316,10 @@ async fn other_job(parts: &Parts, found: &Found) -> Result<Option<MismatchReport
     let users = parts.registry.users().await?;
     let (target, source) = (parts.target.name(), parts.source.identity());
     let knows = |user: &CommitUser| users.contains_key(user);
-    let others = parts.checkpoints.adoptable(&parts.job, &target, &source, knows).await?;
+    let others = parts
+        .checkpoints
+        .adoptable(&parts.job, &target, &source, knows)
+        .await?;
     if others.is_empty() {
         return Ok(None);
     }
@@ -323,14 +387,22 @@ async fn report(
     committer: &mut dyn Committer,
 ) -> MismatchReport {
     let mut report = bare_report(parts, found, why);
-    let saved = found.record.as_ref().map(CheckpointRecord::saved).unwrap_or_default();
+    let saved = found
+        .record
+        .as_ref()
+        .map(CheckpointRecord::saved)
+        .unwrap_or_default();
     for way in [
-        Resolution::RollbackTable { including_others: false },
+        Resolution::RollbackTable {
+            including_others: false,
+        },
         Resolution::ContinueFromTable,
         Resolution::AcceptDuplicates,
     ] {
         let plan = committer.resolve(&saved, way, true).await;
-        report.ways.push((way, plan.map_err(|error| error.to_string())));
+        report
+            .ways
+            .push((way, plan.map_err(|error| error.to_string())));
     }
     report
 }
@@ -380,32 +452,50 @@ async fn restore(
     let saved = record.saved();
     let restored = RestoreOnly::new(committer).restore(&saved).await;
     let target = parts.target.name();
-    let (published, skipped) =
-        match restored.map_err(|e| parts.target_error("publishing what the last run left to", e))? {
-            Restored::Continue { published, skipped }
-            | Restored::RestartRequired { published, skipped } => (published, skipped),
-            Restored::Mismatch(mismatch) => return Ok(Err(mismatch)),
-            Restored::Stopped(Outcome::Fenced(why)) => {
-                return Err(RuntimeError::Fenced { target, why });
-            }
-            Restored::Stopped(outcome) => {
-                let identifier = saved.committables.first().map_or(0, |c| c.identifier.0);
-                return Err(match outcome {
-                    Outcome::Undecided(why) => RuntimeError::Undecided { target, identifier, why },
-                    Outcome::Refused(why) => RuntimeError::Refused { target, identifier, why },
-                    other => {
-                        let why = format!("{other:?}");
-                        RuntimeError::Refused { target, identifier, why }
+    let (published, skipped) = match restored
+        .map_err(|e| parts.target_error("publishing what the last run left to", e))?
+    {
+        Restored::Continue { published, skipped }
+        | Restored::RestartRequired { published, skipped } => (published, skipped),
+        Restored::Mismatch(mismatch) => return Ok(Err(mismatch)),
+        Restored::Stopped(Outcome::Fenced(why)) => {
+            return Err(RuntimeError::Fenced { target, why });
+        }
+        Restored::Stopped(outcome) => {
+            let identifier = saved.committables.first().map_or(0, |c| c.identifier.0);
+            return Err(match outcome {
+                Outcome::Undecided(why) => RuntimeError::Undecided {
+                    target,
+                    identifier,
+                    why,
+                },
+                Outcome::Refused(why) => RuntimeError::Refused {
+                    target,
+                    identifier,
+                    why,
+                },
+                other => {
+                    let why = format!("{other:?}");
+                    RuntimeError::Refused {
+                        target,
+                        identifier,
+                        why,
                     }
-                });
-            }
-        };
+                }
+            });
+        }
+    };
     if !published.is_empty() || !skipped.is_empty() {
         tracing::info!(
-            published = published.len(), found = skipped.len(), "settled what the last run left"
+            published = published.len(),
+            found = skipped.len(),
+            "settled what the last run left"
         );
     }
-    let newest = published.into_iter().chain(skipped).max_by_key(|p| p.identifier);
+    let newest = published
+        .into_iter()
+        .chain(skipped)
+        .max_by_key(|p| p.identifier);
     let settled_any = newest.is_some();
     Ok(Ok(Settled {
         positions: record.positions.clone(),
@@ -429,7 +519,11 @@ async fn resolve(
     way: Resolution,
     committer: &mut dyn Committer,
 ) -> Result<Settled, RuntimeError> {
-    let saved = found.record.as_ref().map(CheckpointRecord::saved).unwrap_or_default();
+    let saved = found
+        .record
+        .as_ref()
+        .map(CheckpointRecord::saved)
+        .unwrap_or_default();
     let history = |e| parts.target_error("looking at", e);
     let before = committer.history().await.map_err(history)?;
     let plan = committer.resolve(&saved, way, false).await;
@@ -438,24 +532,28 @@ async fn resolve(
         tracing::warn!("{step}");
     }
     let record_id = found.record.as_ref().map_or(0, |record| record.id.0);
-    let seen = [plan.above, before.largest_identifier].into_iter().flatten();
-    let above = seen.filter_map(|id| u64::try_from(id.0).ok()).max().unwrap_or(0).max(record_id);
+    let seen = [plan.above, before.largest_identifier]
+        .into_iter()
+        .flatten();
+    let above = seen
+        .filter_map(|id| u64::try_from(id.0).ok())
+        .max()
+        .unwrap_or(0)
+        .max(record_id);
     let after = committer.history().await.map_err(history)?;
     let settled = match way {
-        Resolution::RollbackTable { .. } => {
-            match &found.record {
-                Some(record) => match restore(parts, record, committer).await? {
-                    Ok(settled) => settled,
-                    Err(mismatch) => {
-                        return Err(RuntimeError::Mismatch {
-                            target: parts.target.name(),
-                            what: format!("after the rollback still: {}", Why::Standing(mismatch)),
-                        });
-                    }
-                },
-                None => fresh(after),
-            }
-        }
+        Resolution::RollbackTable { .. } => match &found.record {
+            Some(record) => match restore(parts, record, committer).await? {
+                Ok(settled) => settled,
+                Err(mismatch) => {
+                    return Err(RuntimeError::Mismatch {
+                        target: parts.target.name(),
+                        what: format!("after the rollback still: {}", Why::Standing(mismatch)),
+                    });
+                }
+            },
+            None => fresh(after),
+        },
         Resolution::ContinueFromTable => {
             let Some(positions) = plan.positions.or(after.positions.clone()) else {
                 return Err(RuntimeError::Mismatch {
@@ -463,7 +561,10 @@ async fn resolve(
                     what: "its newest commit of this job carries no positions to go on from".into(),
                 });
             };
-            Settled { positions, ..fresh(after) }
+            Settled {
+                positions,
+                ..fresh(after)
+            }
         }
         Resolution::AcceptDuplicates => {
             let positions = match (&found.record, why) {
@@ -474,10 +575,17 @@ async fn resolve(
                 // What it holds may not be published: it is read again, rather twice than never.
                 (Some(r), _) => r.published_positions.clone().unwrap_or_default(),
             };
-            Settled { positions, ..fresh(after) }
+            Settled {
+                positions,
+                ..fresh(after)
+            }
         }
     };
-    Ok(Settled { above: above.max(settled.above), resolved: true, ..settled })
+    Ok(Settled {
+        above: above.max(settled.above),
+        resolved: true,
+        ..settled
+    })
 }
 
 /// What the target itself tells.
@@ -508,7 +616,12 @@ async fn write_where_it_stands(
         last_positions: settled.last_positions.clone(),
         published_positions: settled.published_positions.clone(),
         newest_published: settled.newest_published.clone(),
-        ..CheckpointRecord::new(run.job.clone(), CheckpointId(id), run.user.clone(), run.epoch)
+        ..CheckpointRecord::new(
+            run.job.clone(),
+            CheckpointId(id),
+            run.user.clone(),
+            run.epoch,
+        )
     };
     Ok(records.write(&record).await?)
 }

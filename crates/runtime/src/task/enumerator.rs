@@ -26,9 +26,15 @@ impl EnumeratorTask {
         loop {
             let found = match self.found.take() {
                 Some(found) => found,
-                None => self.enumerator.discover().await.map_err(|source| {
-                    RuntimeError::Source { name: self.source.name(), source }
-                })?,
+                None => {
+                    self.enumerator
+                        .discover()
+                        .await
+                        .map_err(|source| RuntimeError::Source {
+                            name: self.source.name(),
+                            source,
+                        })?
+                }
             };
             if !found.splits.is_empty() {
                 tracing::debug!(splits = found.splits.len(), "found splits");
@@ -56,6 +62,8 @@ impl EnumeratorTask {
     }
 
     fn report(&self) -> bool {
-        self.events.send(Event::Enumerator(self.enumerator.state())).is_ok()
+        self.events
+            .send(Event::Enumerator(self.enumerator.state()))
+            .is_ok()
     }
 }

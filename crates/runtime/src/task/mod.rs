@@ -33,9 +33,17 @@ pub(crate) enum Control {
 /// What tasks tell the coordinator.
 pub(crate) enum Event {
     /// A source task passed a barrier.
-    Source { task: usize, checkpoint: CheckpointId, report: SourceReport },
+    Source {
+        task: usize,
+        checkpoint: CheckpointId,
+        report: SourceReport,
+    },
     /// A writer task prepared at a barrier.
-    Writer { task: usize, checkpoint: CheckpointId, messages: Vec<Message> },
+    Writer {
+        task: usize,
+        checkpoint: CheckpointId,
+        messages: Vec<Message>,
+    },
     /// A source task has read everything there is, for good.
     SourceDone { task: usize },
     /// The enumerator's state, to be saved.
@@ -67,8 +75,14 @@ pub(crate) enum Taken {
 impl SplitQueue {
     /// A queue that begins with splits that were begun before.
     pub(crate) fn new(begun: Vec<Split>) -> Self {
-        let waiting = Waiting { splits: begun.into(), complete: false };
-        Self { inner: Arc::new(Mutex::new(waiting)), changed: watch::Sender::new(()) }
+        let waiting = Waiting {
+            splits: begun.into(),
+            complete: false,
+        };
+        Self {
+            inner: Arc::new(Mutex::new(waiting)),
+            changed: watch::Sender::new(()),
+        }
     }
 
     pub(crate) fn add(&self, splits: Vec<Split>, complete: bool) {

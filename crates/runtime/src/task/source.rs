@@ -33,7 +33,14 @@ pub(crate) struct SourceTask {
 }
 
 /// A reader on its way through one call.
-type Reading = BoxFuture<'static, (SplitId, bool, Result<(Box<dyn SplitReader>, Read), SourceError>)>;
+type Reading = BoxFuture<
+    'static,
+    (
+        SplitId,
+        bool,
+        Result<(Box<dyn SplitReader>, Read), SourceError>,
+    ),
+>;
 
 /// The run is over: whoever was sent to is gone.
 struct Over;
@@ -42,7 +49,11 @@ impl SourceTask {
     /// Runs until the coordinator or a writer is gone.
     pub(crate) async fn run(self) -> Result<(), RuntimeError> {
         let mut changed = self.queue.watch();
-        let mut state = State { me: self, report: SourceReport::default(), idle: 0 };
+        let mut state = State {
+            me: self,
+            report: SourceReport::default(),
+            idle: 0,
+        };
         let mut reading: FuturesUnordered<Reading> = FuturesUnordered::new();
         let limit = state.me.source.max_open_splits().max(1);
         let mut done = false;
@@ -62,7 +73,14 @@ impl SourceTask {
             }
             if none_ever && reading.is_empty() {
                 done = true;
-                if state.me.events.send(Event::SourceDone { task: state.me.task }).is_err() {
+                if state
+                    .me
+                    .events
+                    .send(Event::SourceDone {
+                        task: state.me.task,
+                    })
+                    .is_err()
+                {
                     return Ok(());
                 }
             }
@@ -125,7 +143,9 @@ impl State {
     /// From here on the split is in every checkpoint.
     fn begin(&mut self, split: Split) -> Reading {
         tracing::debug!(split = %split.id, "begin");
-        self.report.active.insert(split.id.clone(), split.position.clone());
+        self.report
+            .active
+            .insert(split.id.clone(), split.position.clone());
         let source = Arc::clone(&self.me.source);
         Box::pin(async move {
             let read = async {
@@ -148,7 +168,11 @@ impl State {
             let rows = Rows::inserts(batch.batch);
             let routed = self.me.router.route(self.me.task, rows).map_err(|source| {
                 let target = self.me.target.clone();
-                RuntimeError::Target { doing: "routing rows to", target, source }
+                RuntimeError::Target {
+                    doing: "routing rows to",
+                    target,
+                    source,
+                }
             })?;
             for (writer, rows) in routed {
                 let Some(output) = self.me.outputs.get(writer) else {
@@ -171,13 +195,23 @@ impl State {
             output.send(Element::Barrier(id)).await.map_err(|_| Over)?;
         }
         let active: BTreeMap<_, _> = self.report.active.clone();
-        let next = SourceReport { active, ..SourceReport::default() };
+        let next = SourceReport {
+            active,
+            ..SourceReport::default()
+        };
         let report = std::mem::replace(&mut self.report, next);
-        let event = Event::Source { task: self.me.task, checkpoint: id, report };
+        let event = Event::Source {
+            task: self.me.task,
+            checkpoint: id,
+            report,
+        };
         self.me.events.send(event).map_err(|_| Over)
     }
 
     fn failed(&self, source: SourceError) -> RuntimeError {
-        RuntimeError::Source { name: self.me.source.name(), source }
+        RuntimeError::Source {
+            name: self.me.source.name(),
+            source,
+        }
     }
 }

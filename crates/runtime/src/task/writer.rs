@@ -31,7 +31,11 @@ struct Inputs {
 impl Inputs {
     /// The next element of an input that does not wait; `None` when an input is closed.
     async fn next(&mut self) -> Option<(usize, Element)> {
-        let Self { receivers, behind, turn } = self;
+        let Self {
+            receivers,
+            behind,
+            turn,
+        } = self;
         poll_fn(|context| {
             let count = receivers.len();
             for n in 0..count {
@@ -65,9 +69,19 @@ impl Inputs {
 impl WriterTask {
     /// Runs until an input is closed: the run is over, and what was not prepared is given up.
     pub(crate) async fn run(self) -> Result<(), RuntimeError> {
-        let Self { task, target, mut writer, inputs, events } = self;
+        let Self {
+            task,
+            target,
+            mut writer,
+            inputs,
+            events,
+        } = self;
         let behind = vec![None; inputs.len()];
-        let mut inputs = Inputs { receivers: inputs, behind, turn: 0 };
+        let mut inputs = Inputs {
+            receivers: inputs,
+            behind,
+            turn: 0,
+        };
         let mut unprepared = false;
         let result = loop {
             match inputs.next().await {
@@ -78,11 +92,20 @@ impl WriterTask {
                     }
                 }
                 Some((at, Element::Barrier(id))) => {
-                    let Some(checkpoint) = inputs.barrier(at, id) else { continue };
+                    let Some(checkpoint) = inputs.barrier(at, id) else {
+                        continue;
+                    };
                     match writer.prepare().await {
                         Ok(messages) => {
                             unprepared = false;
-                            if events.send(Event::Writer { task, checkpoint, messages }).is_err() {
+                            if events
+                                .send(Event::Writer {
+                                    task,
+                                    checkpoint,
+                                    messages,
+                                })
+                                .is_err()
+                            {
                                 break Ok(());
                             }
                         }
@@ -101,5 +124,9 @@ impl WriterTask {
 }
 
 fn failed(doing: &'static str, target: &str, source: SinkError) -> RuntimeError {
-    RuntimeError::Target { doing, target: target.to_owned(), source }
+    RuntimeError::Target {
+        doing,
+        target: target.to_owned(),
+        source,
+    }
 }

@@ -21,7 +21,11 @@ fn killed_at_every_place_every_row_is_there_once() {
                 let user = block_on(rig.user());
                 block_on(rig.finish_or_nothing());
                 rig.assert_exactly_once(120);
-                assert_eq!(block_on(rig.user()), user, "[R-1] the commit user is unchanged");
+                assert_eq!(
+                    block_on(rig.user()),
+                    user,
+                    "[R-1] the commit user is unchanged"
+                );
             }
         }
     }

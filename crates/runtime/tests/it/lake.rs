@@ -66,7 +66,12 @@ impl Lake {
     pub fn orphans(&self) -> Vec<String> {
         let inner = self.lock();
         let used: Vec<_> = inner.commits.iter().flat_map(|c| &c.files).collect();
-        inner.files.keys().filter(|f| !used.contains(f)).cloned().collect()
+        inner
+            .files
+            .keys()
+            .filter(|f| !used.contains(f))
+            .cloned()
+            .collect()
     }
 
     pub fn identifiers(&self) -> Vec<i64> {
@@ -101,7 +106,12 @@ impl Writer for LakeWriter {
     fn write<'a>(&'a mut self, rows: Rows<RecordBatch>) -> BoxFuture<'a, Result<(), SinkError>> {
         Box::pin(async move {
             let mut inner = self.lake.lock();
-            let ids = rows.batch.column(0).as_primitive::<Int64Type>().values().to_vec();
+            let ids = rows
+                .batch
+                .column(0)
+                .as_primitive::<Int64Type>()
+                .values()
+                .to_vec();
             if let Some(bad) = inner.fail_writes_at
                 && ids.contains(&bad)
             {
@@ -110,7 +120,10 @@ impl Writer for LakeWriter {
             }
             inner.next_file += 1;
             let number = inner.next_file;
-            let name = self.open.get_or_insert_with(|| format!("{}{number}", self.prefix)).clone();
+            let name = self
+                .open
+                .get_or_insert_with(|| format!("{}{number}", self.prefix))
+                .clone();
             inner.files.entry(name).or_default().extend(ids);
             Ok(())
         })
@@ -122,7 +135,10 @@ impl Writer for LakeWriter {
             if let Some(delay) = delay {
                 tokio::time::sleep(delay).await;
             }
-            let message = |name: String| Message { version: 1, bytes: name.into_bytes() };
+            let message = |name: String| Message {
+                version: 1,
+                bytes: name.into_bytes(),
+            };
             Ok(self.open.take().map(message).into_iter().collect())
         })
     }
@@ -192,8 +208,10 @@ impl Committer for LakeCommitter {
         expected: u32,
         received: u32,
     ) -> Result<Committable, SinkError> {
-        let mut files: Vec<_> =
-            messages.into_iter().map(|m| String::from_utf8(m.bytes).unwrap()).collect();
+        let mut files: Vec<_> = messages
+            .into_iter()
+            .map(|m| String::from_utf8(m.bytes).unwrap())
+            .collect();
         files.sort();
         let positions = context.positions.clone().unwrap();
         let mut digest = [0u8; 32];
@@ -255,8 +273,9 @@ impl Committer for LakeCommitter {
             }
             let payload = Payload::of(committable);
             let mine = self.mine();
-            if let Some((at, there)) =
-                mine.iter().find(|(_, c)| c.identifier == committable.identifier.0)
+            if let Some((at, there)) = mine
+                .iter()
+                .find(|(_, c)| c.identifier == committable.identifier.0)
             {
                 return Ok(match there.digest == committable.digest {
                     true => Outcome::AlreadyPublished(published(there, *at)),
@@ -277,14 +296,20 @@ impl Committer for LakeCommitter {
             }
             probe::hit(probe::BEFORE_PUBLISH);
             let mut inner = self.lake.lock();
-            assert!(payload.files.iter().all(|f| inner.files.contains_key(f)), "nothing lost");
+            assert!(
+                payload.files.iter().all(|f| inner.files.contains_key(f)),
+                "nothing lost"
+            );
             let commit = LakeCommit {
                 user: self.user.to_string(),
                 identifier: committable.identifier.0,
                 epoch: payload.epoch,
                 digest: committable.digest,
                 files: payload.files,
-                positions: Positions { active: payload.active, finished: payload.finished },
+                positions: Positions {
+                    active: payload.active,
+                    finished: payload.finished,
+                },
             };
             let done = published(&commit, inner.commits.len());
             inner.commits.push(commit);
@@ -305,13 +330,21 @@ impl Committer for LakeCommitter {
                     c.identifier == known.identifier.0 && Some(c.digest) == known.digest
                 })
             {
-                return Ok(Standing::Mismatch(Mismatch::Behind { missing: known.clone() }));
+                return Ok(Standing::Mismatch(Mismatch::Behind {
+                    missing: known.clone(),
+                }));
             }
-            let known = saved.newest_published.as_ref().map_or(0, |p| p.identifier.0);
+            let known = saved
+                .newest_published
+                .as_ref()
+                .map_or(0, |p| p.identifier.0);
             let mut there = Vec::new();
             let mut beyond = Vec::new();
             for (at, commit) in mine.iter().filter(|(_, c)| c.identifier > known) {
-                let same = saved.committables.iter().find(|c| c.identifier.0 == commit.identifier);
+                let same = saved
+                    .committables
+                    .iter()
+                    .find(|c| c.identifier.0 == commit.identifier);
                 match same {
                     Some(saved) if saved.digest == commit.digest => {
                         there.push(published(commit, *at));
@@ -355,12 +388,20 @@ impl Committer for LakeCommitter {
         Box::pin(async move {
             let mine = self.mine();
             let above = mine.last().map(|(_, c)| CommitIdentifier(c.identifier));
-            let mut plan = ResolutionPlan { steps: vec![], positions: None, above };
+            let mut plan = ResolutionPlan {
+                steps: vec![],
+                positions: None,
+                above,
+            };
             match resolution {
                 Resolution::RollbackTable { .. } => {
-                    let known = saved.newest_published.as_ref().map_or(0, |p| p.identifier.0);
+                    let known = saved
+                        .newest_published
+                        .as_ref()
+                        .map_or(0, |p| p.identifier.0);
                     let keep: Vec<_> = saved.committables.iter().map(|c| c.identifier.0).collect();
-                    let goes = |c: &LakeCommit| c.identifier > known && !keep.contains(&c.identifier);
+                    let goes =
+                        |c: &LakeCommit| c.identifier > known && !keep.contains(&c.identifier);
                     let count = mine.iter().filter(|(_, c)| goes(c)).count();
                     plan.steps.push(format!("remove {count} commits"));
                     if !dry_run {
@@ -401,7 +442,10 @@ impl Target for Lake {
         &'a self,
         run: &'a Run,
     ) -> BoxFuture<'a, Result<Box<dyn Committer>, SinkError>> {
-        let committer = LakeCommitter { lake: self.clone(), user: run.user.clone() };
+        let committer = LakeCommitter {
+            lake: self.clone(),
+            user: run.user.clone(),
+        };
         Box::pin(async move { Ok(Box::new(committer) as Box<_>) })
     }
 
@@ -414,10 +458,17 @@ impl Target for Lake {
             self.lock().opened += 1;
             let writer = |_| {
                 let (lake, prefix) = (self.clone(), run.prefix.clone());
-                Box::new(LakeWriter { lake, prefix, open: None }) as Box<dyn Writer<Batch = _>>
+                Box::new(LakeWriter {
+                    lake,
+                    prefix,
+                    open: None,
+                }) as Box<dyn Writer<Batch = _>>
             };
             let writers = (0..count).map(writer).collect();
-            Ok(WriterSet { writers, router: Box::new(LakeRouter(count)) })
+            Ok(WriterSet {
+                writers,
+                router: Box::new(LakeRouter(count)),
+            })
         })
     }
 
@@ -439,7 +490,10 @@ impl Target for Lake {
             inner.files.retain(|name, _| {
                 used.contains(name) || !earlier.iter().any(|prefix| name.starts_with(&prefix.0))
             });
-            Ok(CleanReport { removed: (before - inner.files.len()) as u64, kept: 0 })
+            Ok(CleanReport {
+                removed: (before - inner.files.len()) as u64,
+                kept: 0,
+            })
         })
     }
 }

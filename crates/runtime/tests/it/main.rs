@@ -2,5 +2,8 @@
 //! stops.
 
 mod crashes;
+mod ends;
+mod failures;
 mod lake;
+mod recovery;
 mod rig;

@@ -45,7 +45,12 @@ pub struct Paced {
 
 impl Paced {
     pub fn new(inner: MemorySource) -> Self {
-        Self { inner, pace: MS(10), open_splits: 2, errors: Arc::default() }
+        Self {
+            inner,
+            pace: MS(10),
+            open_splits: 2,
+            errors: Arc::default(),
+        }
     }
 }
 
@@ -83,7 +88,10 @@ impl Source for Paced {
     ) -> BoxFuture<'a, Result<Box<dyn SplitReader>, SourceError>> {
         Box::pin(async move {
             let inner = self.inner.reader(split).await?;
-            Ok(Box::new(PacedReader { inner, paced: self.clone() }) as Box<_>)
+            Ok(Box::new(PacedReader {
+                inner,
+                paced: self.clone(),
+            }) as Box<_>)
         })
     }
 }
@@ -162,10 +170,15 @@ impl Rig {
         self.job().run(StopSignal::never()).await
     }
 
-    pub async fn run_with(&self, change: impl FnOnce(&mut Settings)) -> Result<JobEnd, RuntimeError> {
+    pub async fn run_with(
+        &self,
+        change: impl FnOnce(&mut Settings),
+    ) -> Result<JobEnd, RuntimeError> {
         let mut settings = self.settings.clone();
         change(&mut settings);
-        self.job_named("orders", settings).run(StopSignal::never()).await
+        self.job_named("orders", settings)
+            .run(StopSignal::never())
+            .await
     }
 
     pub async fn finish(&self) -> Summary {
@@ -198,7 +211,10 @@ impl Rig {
         assert_eq!(self.lake.rows(), (0..rows).collect::<Vec<_>>());
         assert_eq!(self.lake.orphans(), Vec::<String>::new());
         let ids = self.lake.identifiers();
-        assert!(ids.windows(2).all(|w| w[0] < w[1]), "identifiers grow: {ids:?}");
+        assert!(
+            ids.windows(2).all(|w| w[0] < w[1]),
+            "identifiers grow: {ids:?}"
+        );
     }
 }
 
@@ -237,5 +253,10 @@ pub fn crash_at(rig: &Rig, place: &'static str, nth: u32) -> bool {
 
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all().start_paused(true).build().unwrap().block_on(future)
+    builder
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap()
+        .block_on(future)
 }

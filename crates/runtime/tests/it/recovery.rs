@@ -1,0 +1,339 @@
+//! How a start judges what it finds.
+
+use tidegate_recovery::CheckpointStore;
+use tidegate_runtime::*;
+use tidegate_sink::*;
+
+use crate::rig::*;
+
+async fn mismatch(rig: &Rig, change: impl FnOnce(&mut Settings)) -> MismatchReport {
+    match rig.run_with(change).await {
+        Ok(JobEnd::Mismatch(report)) => *report,
+        other => panic!("{other:?}"),
+    }
+}
+
+const ROLLBACK: Resolution = Resolution::RollbackTable {
+    including_others: false,
+};
+
+/// Rows 0..n, of which these are there twice.
+fn assert_twice(rig: &Rig, rows: i64, twice: &[i64]) {
+    let mut expected: Vec<_> = (0..rows).chain(twice.iter().copied()).collect();
+    expected.sort_unstable();
+    assert_eq!(rig.lake.rows(), expected);
+}
+
+/// A job of 200 rows that stopped in the middle, with all its records kept.
+async fn half_way(rig: &mut Rig) {
+    rig.settings.checkpoints.retain = 100;
+    rig.killed_after(MS(160)).await;
+    assert!(
+        rig.lake.identifiers().len() >= 3,
+        "{:?}",
+        rig.lake.identifiers()
+    );
+    assert!(rig.lake.rows().len() < 200);
+}
+
+/// The checkpoints are gone: stop, name both directories, offer three ways, each right.
+#[tokio::test(start_paused = true)]
+async fn r_7_without_checkpoints_a_table_with_commits_stops_the_job() {
+    for way in [
+        ROLLBACK,
+        Resolution::ContinueFromTable,
+        Resolution::AcceptDuplicates,
+    ] {
+        let mut rig = Rig::new(rows_in_splits(1, 40));
+        half_way(&mut rig).await;
+        let before = rig.lake.rows();
+        let moved = rig.store.child("elsewhere");
+        let keep = std::mem::replace(&mut rig.store, moved);
+        // The registration stays where it was: beside the table.
+        let job = |settings: Settings| {
+            Job::builder(job())
+                .source(rig.source.clone())
+                .target(std::sync::Arc::new(rig.lake.clone()))
+                .checkpoints(CheckpointStore::new(rig.store.child("checkpoints")))
+                .registry(tidegate_recovery::Registry::new(keep.child("table")))
+                .settings(settings)
+                .build()
+                .unwrap()
+        };
+        let end = job(rig.settings.clone())
+            .run(StopSignal::never())
+            .await
+            .unwrap();
+        let JobEnd::Mismatch(report) = end else {
+            panic!("{end:?}")
+        };
+        assert!(matches!(report.why, Why::NoCheckpoints(_)));
+        let text = report.to_string();
+        for part in [
+            "elsewhere/checkpoints",
+            "kept its checkpoints in",
+            "rollback-table",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert_eq!(report.ways.len(), 3);
+        assert_eq!(rig.lake.rows(), before, "nothing was touched");
+        let settings = Settings {
+            on_mismatch: Some(way),
+            ..rig.settings.clone()
+        };
+        let end = job(settings).run(StopSignal::never()).await.unwrap();
+        assert!(matches!(end, JobEnd::Finished(_)), "{end:?}");
+        match way {
+            Resolution::AcceptDuplicates => assert_twice(&rig, 200, &before),
+            _ => assert_twice(&rig, 200, &[]),
+        }
+        let ids = rig.lake.identifiers();
+        assert!(
+            ids.windows(2).all(|w| w[0] < w[1]),
+            "above the largest ever seen: {ids:?}"
+        );
+    }
+}
+
+/// Lab 4: an older checkpoint is refused with the three ways out, each of them right.
+#[tokio::test(start_paused = true)]
+async fn r_7_an_older_checkpoint_is_refused_with_three_ways_out() {
+    for way in [
+        ROLLBACK,
+        Resolution::ContinueFromTable,
+        Resolution::AcceptDuplicates,
+    ] {
+        let mut rig = Rig::new(rows_in_splits(1, 40));
+        half_way(&mut rig).await;
+        let records = rig.records().await;
+        let from = records[0].id;
+        let before = rig.lake.rows();
+        let commits = rig.lake.lock().commits.clone();
+        let report = mismatch(&rig, |s| s.from_checkpoint = Some(from)).await;
+        let Why::Standing(Mismatch::AheadBeyond { commits: beyond }) = &report.why else {
+            panic!("{report:?}")
+        };
+        assert_eq!(
+            beyond.len(),
+            commits.len() - 1,
+            "the checkpoint's own commit is known to it"
+        );
+        assert_eq!(report.checkpoint, Some(from));
+        assert!(
+            report
+                .ways
+                .iter()
+                .all(|(_, plan)| !plan.as_ref().unwrap().steps.is_empty())
+        );
+        assert_eq!(rig.lake.rows(), before, "nothing was touched");
+
+        let end = rig
+            .run_with(|s| {
+                s.from_checkpoint = Some(from);
+                s.on_mismatch = Some(way);
+            })
+            .await
+            .unwrap();
+        assert!(matches!(end, JobEnd::Finished(_)), "{end:?}");
+        let first: i64 = rig.lake.lock().files[&commits[0].files[0]].len() as i64;
+        match way {
+            Resolution::AcceptDuplicates => {
+                let twice: Vec<_> = before.into_iter().filter(|row| *row >= first).collect();
+                assert!(!twice.is_empty());
+                assert_twice(&rig, 200, &twice);
+            }
+            _ => assert_twice(&rig, 200, &[]),
+        }
+        let ids = rig.lake.identifiers();
+        let largest = commits.last().unwrap().identifier;
+        assert!(ids.iter().filter(|id| **id > largest).count() >= 1);
+        assert!(ids.windows(2).all(|w| w[0] < w[1]), "{ids:?}");
+        assert_eq!(
+            rig.run().await.unwrap(),
+            JobEnd::NothingNew,
+            "and it stays settled"
+        );
+    }
+}
+
+/// A way out is durable at once: killed right after, the plain command goes on.
+#[test]
+fn r_8_a_way_out_survives_a_crash_right_after_it() {
+    for way in [Resolution::ContinueFromTable, Resolution::AcceptDuplicates] {
+        let mut rig = Rig::new(rows_in_splits(1, 40));
+        block_on(half_way(&mut rig));
+        let from = block_on(rig.records())[0].id;
+        let before = rig.lake.rows().len();
+        rig.settings.from_checkpoint = Some(from);
+        rig.settings.on_mismatch = Some(way);
+        assert!(crash_at(&rig, probe::BEFORE_CHECKPOINT, 1));
+        rig.settings.from_checkpoint = None;
+        rig.settings.on_mismatch = None;
+        block_on(rig.finish());
+        let rows = rig.lake.rows();
+        match way {
+            Resolution::AcceptDuplicates => assert!(rows.len() > 200 && rows.len() < 200 + before),
+            _ => assert_twice(&rig, 200, &[]),
+        }
+    }
+}
+
+/// The table lost a commit that the checkpoint knows.
+#[tokio::test(start_paused = true)]
+async fn r_7_a_table_that_lost_a_commit_is_behind() {
+    let mut rig = Rig::new(rows_in_splits(1, 40));
+    half_way(&mut rig).await;
+    rig.lake.lock().commits.truncate(1);
+    let report = mismatch(&rig, |_| {}).await;
+    assert!(
+        matches!(report.why, Why::Standing(Mismatch::Behind { .. })),
+        "{report}"
+    );
+    // Going on where the table stands reads the lost rows again.
+    let way = Some(Resolution::ContinueFromTable);
+    let end = rig.run_with(|s| s.on_mismatch = way).await.unwrap();
+    assert!(matches!(end, JobEnd::Finished(_)));
+    assert_twice(&rig, 200, &[]);
+}
+
+/// Lab 5: a restored committable with the identifier of a published one but other content.
+#[test]
+fn r_5_other_content_under_our_identifier_stops_the_job() {
+    let rig = Rig::new(rows_in_splits(1, 40));
+    assert!(crash_at(&rig, probe::RECORDED, 2));
+    {
+        let mut inner = rig.lake.lock();
+        let mut forged = inner.commits[0].clone();
+        forged.identifier = 2;
+        forged.files.clear();
+        inner.commits.push(forged);
+    }
+    let report = block_on(mismatch(&rig, |_| {}));
+    assert!(
+        matches!(report.why, Why::Standing(Mismatch::Diverged { .. })),
+        "{report}"
+    );
+}
+
+/// Two processes of one job: the older one is fenced, whatever it is at.
+#[tokio::test(start_paused = true)]
+async fn r_5_a_second_process_fences_the_first() {
+    for head_start in [5, 40, 70, 130] {
+        let rig = Rig::new(rows_in_splits(1, 60)).parallel(1);
+        let first = tokio::spawn(rig.job().run(StopSignal::never()));
+        tokio::time::sleep(MS(head_start)).await;
+        let second = tokio::spawn(rig.job().run(StopSignal::never()));
+        let ends = [first.await.unwrap(), second.await.unwrap()];
+        let finished = ends
+            .iter()
+            .filter(|e| matches!(e, Ok(JobEnd::Finished(_))))
+            .count();
+        let fenced = ends
+            .iter()
+            .filter(|e| matches!(e, Err(error) if error.kind() == ErrorKind::Fenced))
+            .count();
+        assert_eq!((finished, fenced), (1, 1), "{ends:?}");
+        assert_eq!(rig.lake.rows(), (0..300).collect::<Vec<_>>());
+    }
+}
+
+/// B05: another host, another parallelism, the same commit user and every row once.
+#[test]
+fn b05_restarted_elsewhere_with_other_parallelism_every_row_is_there_once() {
+    let mut rig = Rig::new(rows_in_splits(5, 6)).parallel(3);
+    assert!(crash_at(&rig, probe::PUBLISHED, 1));
+    rig.settings.parallelism = 1;
+    rig.settings.host = "another".into();
+    assert!(crash_at(&rig, probe::PUBLISHED, 2));
+    rig.settings.parallelism = 2;
+    block_on(rig.finish());
+    rig.assert_exactly_once(150);
+    let users: Vec<_> = rig
+        .lake
+        .lock()
+        .commits
+        .iter()
+        .map(|c| c.user.clone())
+        .collect();
+    assert!(users.windows(2).all(|w| w[0] == w[1]));
+}
+
+/// A renamed job does not start anew by itself.
+#[tokio::test(start_paused = true)]
+async fn r_17_a_renamed_job_is_adopted_or_started_anew_never_guessed() {
+    let renamed = |rig: &Rig, change: &dyn Fn(&mut Settings)| {
+        let mut settings = rig.settings.clone();
+        change(&mut settings);
+        rig.job_named("orders-2", settings).run(StopSignal::never())
+    };
+    let mut rig = Rig::new(rows_in_splits(1, 40));
+    half_way(&mut rig).await;
+    let end = renamed(&rig, &|_| {}).await.unwrap();
+    let JobEnd::Mismatch(report) = end else {
+        panic!("{end:?}")
+    };
+    assert_eq!(report.why, Why::OtherJob(vec![job()]));
+    assert!(report.to_string().contains("--adopt orders"), "{report}");
+    // Adopted: the rows that are missing and no other, under the same commit user.
+    let end = renamed(&rig, &|s| s.adopt = Some(job())).await.unwrap();
+    assert!(matches!(end, JobEnd::Finished(_)), "{end:?}");
+    rig.assert_exactly_once(200);
+    let error = rig.run().await.unwrap_err();
+    assert!(
+        error.to_string().contains("adopted by job orders-2"),
+        "{error}"
+    );
+    // The command stays the same afterwards.
+    assert_eq!(
+        renamed(&rig, &|s| s.adopt = Some(job())).await.unwrap(),
+        JobEnd::NothingNew
+    );
+
+    let mut rig = Rig::new(rows_in_splits(1, 40));
+    half_way(&mut rig).await;
+    let before = rig.lake.rows();
+    let end = renamed(&rig, &|s| s.new_job = true).await.unwrap();
+    assert!(matches!(end, JobEnd::Finished(_)), "{end:?}");
+    assert_twice(&rig, 200, &before);
+}
+
+/// What a crash left goes only once the new run has a record and a visible commit.
+#[tokio::test(start_paused = true)]
+async fn r_13_left_overs_stay_until_the_own_run_is_visible() {
+    let rig = Rig::new(rows_in_splits(2, 20));
+    rig.killed_after(MS(50)).await;
+    let left = rig.lake.orphans();
+    assert!(!left.is_empty());
+    rig.lake.lock().down = true;
+    rig.killed_after(MS(300)).await;
+    assert!(
+        left.iter().all(|file| rig.lake.orphans().contains(file)),
+        "an older run may publish"
+    );
+    rig.lake.lock().down = false;
+    rig.finish().await;
+    rig.assert_exactly_once(200);
+    let status = rig.registry().job(&job()).await.unwrap();
+    assert_eq!(
+        status.runs.len(),
+        1,
+        "their registrations are gone, the newest stays"
+    );
+}
+
+/// An unreadable newest record stops the job; nobody goes back silently.
+#[tokio::test(start_paused = true)]
+async fn r_7_an_unreadable_newest_record_stops_the_job() {
+    let mut rig = Rig::new(rows_in_splits(1, 40));
+    half_way(&mut rig).await;
+    let newest = rig.records().await.last().unwrap().id;
+    let path = format!(
+        "checkpoints/orders/{}/checkpoint-{newest}",
+        rig.user().await
+    );
+    rig.store.put(&path, "torn".into()).await.unwrap();
+    let error = rig.run().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.to_string().contains("--from-checkpoint"), "{error}");
+}
