@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tidegate_model::{
-    EntryKind, ManifestEntry, ManifestFile, SchemaId, SnapshotId, TableSchema, layout,
+    EntryKind, ManifestEntry, ManifestFile, SchemaId, SimpleStats, SnapshotId, TableSchema, layout,
 };
 use tidegate_protocol::merge::{ManifestSummary, Piece};
 use tidegate_protocol::{
@@ -526,6 +526,13 @@ impl WriteJob {
         out: &mut Vec<Encoded<()>>,
     ) -> Result<DeltaObjects> {
         let mut entries = entries(running, EntryKind::Delete, &changes.deleted)?;
+        if executor.manifest_settings.drop_stats_of_deletes {
+            for entry in &mut entries {
+                // Not part of the identity [0-1].
+                entry.file.value_stats = SimpleStats::empty();
+                entry.file.value_stats_cols = Some(Vec::new());
+            }
+        }
         entries.extend(self::entries(running, EntryKind::Add, &changes.added)?);
         let (manifests, list) = self.manifests_and_list(executor, running, &entries, out)?;
         let changelog = if changes.changelog.is_empty() {
@@ -634,7 +641,12 @@ fn base_fact(tip: &Tip, running: &mut Running) -> Result<BaseFact> {
         total_records: snapshot.total_record_count,
         watermark: snapshot.watermark,
         index: snapshot.index_manifest.clone().map(|name| objects.add(Object::Other(name))),
-        statistics: None,
+        // A snapshot has statistics only while the schema that they were taken under is its own
+        // [C-27j], so the schema in the file need not be read.
+        statistics: snapshot
+            .statistics
+            .clone()
+            .map(|name| (objects.add(Object::Other(name)), snapshot.schema_id)),
         next_row_id: snapshot.next_row_id,
         manifests: manifests.into(),
     })

@@ -19,6 +19,8 @@ pub(crate) struct ManifestSettings {
     pub(crate) sync: [u8; 16],
     /// `manifest.target-file-size`, bytes.
     pub(crate) target_size: u64,
+    /// `manifest.delete-file-drop-stats`.
+    pub(crate) drop_stats_of_deletes: bool,
     /// Types of the partition columns.
     pub(crate) partition_types: Vec<LogicalType>,
 }

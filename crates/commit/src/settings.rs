@@ -72,6 +72,7 @@ impl TableSettings {
                 codec,
                 sync,
                 target_size: manifest.target_size,
+                drop_stats_of_deletes: manifest.drop_stats_of_deletes,
                 partition_types: schema.partition_types(),
             },
             timeout: commit.timeout,

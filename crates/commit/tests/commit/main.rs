@@ -3,5 +3,6 @@
 mod cases;
 mod common;
 mod exactly_once;
+mod golden;
 mod recovery;
 mod steady_state;
