@@ -63,18 +63,25 @@ impl Normaliser {
     /// [`Error::MissingColumn`], [`Error::UnknownColumn`], [`Error::TypeMismatch`] for the batch as a
     /// whole; [`Error::Null`] and [`Error::Value`] for the first row in the way.
     pub fn normalise(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        if Arc::ptr_eq(batch.schema_ref(), &self.schema) {
-            // Built with this very schema; lengths and ranges were not checked by that.
-            let columns = self
-                .fields
-                .iter()
-                .zip(batch.columns())
-                .map(|(field, column)| column_of(field, column))
-                .collect::<Result<Vec<_>>>()?;
-            return self.batch(columns, batch.num_rows());
-        }
-        let known = || names(self.fields.iter().map(|f| f.name.as_str()));
         let given = batch.schema_ref();
+        if !Arc::ptr_eq(given, &self.schema) {
+            self.check_names(given)?;
+        }
+        let columns =
+            self.fields
+                .iter()
+                .zip(self.schema.fields())
+                .map(|(field, target)| match batch.column_by_name(&field.name) {
+                    Some(column) => column_of(field, target, column),
+                    None => Err(Error::MissingColumn {
+                        column: field.name.clone(),
+                        present: names(given.fields().iter().map(|f| f.name().as_str())),
+                    }),
+                });
+        self.batch(columns.collect::<Result<Vec<_>>>()?, batch.num_rows())
+    }
+
+    fn check_names(&self, given: &Schema) -> Result<()> {
         for (i, field) in given.fields().iter().enumerate() {
             let twice = given
                 .fields()
@@ -82,24 +89,14 @@ impl Normaliser {
                 .take(i)
                 .any(|f| f.name() == field.name());
             if twice || !self.fields.iter().any(|f| &f.name == field.name()) {
+                let known = names(self.fields.iter().map(|f| f.name.as_str()));
                 return Err(Error::UnknownColumn {
                     column: field.name().clone(),
-                    known: known(),
+                    known,
                 });
             }
         }
-        let columns = self
-            .fields
-            .iter()
-            .map(|field| match batch.column_by_name(&field.name) {
-                Some(column) => column_of(field, column),
-                None => Err(Error::MissingColumn {
-                    column: field.name.clone(),
-                    present: names(given.fields().iter().map(|f| f.name().as_str())),
-                }),
-            })
-            .collect::<Result<Vec<_>>>()?;
-        self.batch(columns, batch.num_rows())
+        Ok(())
     }
 
     fn batch(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
@@ -121,11 +118,7 @@ fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
-fn column_of(field: &DataField, column: &ArrayRef) -> Result<ArrayRef> {
-    let target = arrow_fields(std::slice::from_ref(field), "", Use::Rows)?;
-    let target = target
-        .first()
-        .ok_or(Error::Misuse("a column without an Arrow field"))?;
+fn column_of(field: &DataField, target: &Field, column: &ArrayRef) -> Result<ArrayRef> {
     convert(column, &field.data_type, target, &field.name).map_err(Fault::into_error)
 }
 
