@@ -5,7 +5,7 @@ use tidegate_format::{hint, snapshot};
 use tidegate_model::snapshot::ListRef;
 use tidegate_model::{Snapshot, SnapshotId, layout};
 use tidegate_protocol::{Draft, Fact};
-use tidegate_sink::CheckpointId;
+use tidegate_sink::{CheckpointId, probe};
 use tidegate_storage::{Create, RetryPolicy, Store};
 
 use crate::committable::Extras;
@@ -17,7 +17,10 @@ use crate::registry::Objects;
 /// Creates `snapshot-<id>` if it is absent and says what the store answered \[R-6].
 pub(crate) async fn publish(store: &Store, id: SnapshotId, bytes: &Bytes) -> Fact {
     let path = layout::snapshot_path(id);
-    match store.create_if_absent(&path, bytes.clone()).await {
+    probe::hit(probe::BEFORE_PUBLISH);
+    let answer = store.create_if_absent(&path, bytes.clone()).await;
+    probe::hit(probe::PUBLISHED);
+    match answer {
         Create::Created => Fact::Created,
         Create::Exists(theirs) if theirs == *bytes => Fact::ExistsOurs,
         Create::Exists(theirs) => {
@@ -48,8 +51,14 @@ pub(crate) async fn publish(store: &Store, id: SnapshotId, bytes: &Bytes) -> Fac
 
 /// Points LATEST at a visible snapshot. Best effort: it only saves readers a listing.
 pub(crate) async fn hint_latest(store: &Store, id: SnapshotId) {
-    let store = store.clone().with_retry(RetryPolicy { attempts: 2, ..RetryPolicy::default() });
-    if let Err(error) = store.put(layout::LATEST_PATH, hint::encode(id).into()).await {
+    let store = store.clone().with_retry(RetryPolicy {
+        attempts: 2,
+        ..RetryPolicy::default()
+    });
+    if let Err(error) = store
+        .put(layout::LATEST_PATH, hint::encode(id).into())
+        .await
+    {
         tracing::warn!(snapshot = %id, %error, "the LATEST hint could not be written; readers will list");
     }
 }
@@ -85,7 +94,10 @@ pub(crate) fn draft_snapshot(
             epoch: draft.epoch.unwrap_or(extras.epoch),
             checkpoint: CheckpointId(extras.checkpoint.0),
             digest: draft.digest,
-            based_on: draft.based_on.as_ref().map(|token| token.as_str().to_owned()),
+            based_on: draft
+                .based_on
+                .as_ref()
+                .map(|token| token.as_str().to_owned()),
             positions: carried.positions.cloned(),
         };
         properties.extend(marks.to_properties());
