@@ -81,9 +81,9 @@ async fn r_2_of_runs_that_start_at_once_one_goes_on() {
     }
 }
 
-/// after creating, list again: a newer run fences this one.
+/// whatever the restored record says.
 #[tokio::test]
-async fn r_2_an_epoch_that_is_not_the_newest_is_fenced() {
+async fn r_2_the_next_epoch_is_above_every_listed_one() {
     let (folder, registry) = base();
     registry.claim(&claim(None)).await.unwrap();
     let jobs = folder.path().join("tidegate/jobs/orders");
