@@ -209,10 +209,10 @@ async fn check_enumerator(
     }
     match discover(source, &mut enumerator, limits).await? {
         more if more.is_empty() => Ok(()),
-        more => broken(format!(
-            "split {} is offered again after its end",
-            more[0].id
-        )),
+        more => {
+            let ids: Vec<_> = more.iter().map(|split| split.id.0.as_str()).collect();
+            broken(format!("offered again after their end: {ids:?}"))
+        }
     }
 }
 

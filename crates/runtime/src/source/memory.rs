@@ -19,7 +19,7 @@ use super::{
 pub struct MemorySource {
     schema: SchemaRef,
     boundedness: Boundedness,
-    splits: Arc<Mutex<Vec<(SplitId, Vec<RecordBatch>)>>>,
+    splits: Splits,
 }
 
 type Splits = Arc<Mutex<Vec<(SplitId, Vec<RecordBatch>)>>>;
