@@ -7,6 +7,8 @@
 //! This is the commit part of an engine of one's own: messages in, one visible snapshot out, and the
 //! same call again changes nothing.
 
+#![allow(clippy::print_stdout, reason = "its output is its purpose")]
+
 use std::collections::BTreeMap;
 use std::io::Read;
 
@@ -27,7 +29,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let version: u32 = version.parse()?;
     let messages = text
         .lines()
-        .map(|line| Ok(Message { version, bytes: unhex(line)? }))
+        .map(|line| {
+            Ok(Message {
+                version,
+                bytes: unhex(line)?,
+            })
+        })
         .collect::<Result<Vec<_>, Box<dyn std::error::Error>>>()?;
 
     let user = CommitUser::new(format!("user-of-{job}"))?;
@@ -46,7 +53,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         job: JobName::new(job.as_str())?,
         epoch,
         checkpoint: CheckpointId(checkpoint),
-        positions: Some(Positions { active: identifier.clone().into_bytes(), finished: vec![] }),
+        positions: Some(Positions {
+            active: identifier.clone().into_bytes(),
+            finished: vec![],
+        }),
         replaces: None,
         watermark: None,
     };

@@ -47,7 +47,10 @@ pub async fn clean(
     let Some(oldest) = epochs.iter().map(|(_, epoch)| *epoch).min() else {
         return Ok(CleanReport::default());
     };
-    let listed = store.list("").await.map_err(|e| CommitError::store("listing the table", e))?;
+    let listed = store
+        .list("")
+        .await
+        .map_err(|e| CommitError::store("listing the table", e))?;
     let mut candidates = Candidates::default();
     let job_dir = layout::job_dir(&run.job);
     for object in &listed {
@@ -61,11 +64,20 @@ pub async fn clean(
         manifests: HashSet::new(),
         changelog: false,
     };
-    references.pending(pending)?;
-    let has_snapshot = references.table(run, oldest, &listed_paths(&listed)).await?;
+    let has_snapshot = references
+        .table(run, oldest, &listed_paths(&listed))
+        .await?;
     if let Some(note) = crate::history::read_note(&meta, &run.job).await? {
         references.note(&note);
     }
+    // What the table refers to is its own business from now on; what only a committable refers to
+    // may become garbage, so a later run must look again.
+    let not_visible = references.open.clone();
+    references.pending(pending)?;
+    let waiting = not_visible.difference(&references.open);
+    let waiting: usize = waiting
+        .map(|name| candidates.by_name.get(name).map_or(0, Vec::len))
+        .sum();
 
     let used: BTreeSet<Garbage> = candidates
         .by_name
@@ -74,12 +86,22 @@ pub async fn clean(
         .flat_map(|(_, found)| found.iter().map(|f| f.file))
         .collect();
     let found: Vec<Found> = candidates.by_name.values().flatten().copied().collect();
-    let own = OwnRun { epoch: run.epoch, has_record, has_snapshot };
+    let own = OwnRun {
+        epoch: run.epoch,
+        has_record,
+        has_snapshot,
+    };
     let CleanPlan::Delete { files, .. } = plan(&own, &found, &used, Rules::default()) else {
         return Ok(CleanReport::default());
     };
-    let mut report = CleanReport { removed: 0, kept: used.len() as u64 };
-    let paths: Vec<&str> = files.iter().filter_map(|file| candidates.path(file)).collect();
+    let mut report = CleanReport {
+        removed: 0,
+        kept: waiting as u64,
+    };
+    let paths: Vec<&str> = files
+        .iter()
+        .filter_map(|file| candidates.path(file))
+        .collect();
     for (answer, path) in store.delete_many(&paths).await.into_iter().zip(&paths) {
         match answer {
             Ok(()) => report.removed += 1,
@@ -103,7 +125,10 @@ pub async fn clean(
 
 /// `tg<8 hex digits>e<epoch>-` backwards.
 fn epoch_of(prefix: &RunPrefix) -> Result<Epoch> {
-    let digits = prefix.0.strip_prefix("tg").and_then(|rest| rest.get(8..)?.strip_prefix('e'));
+    let digits = prefix
+        .0
+        .strip_prefix("tg")
+        .and_then(|rest| rest.get(8..)?.strip_prefix('e'));
     let digits = digits.and_then(|rest| rest.strip_suffix('-'));
     let epoch = digits.and_then(|digits| digits.parse().ok()).map(Epoch);
     epoch.ok_or_else(|| CommitError::Config(format!("`{prefix}` is no prefix of a run")))
@@ -128,7 +153,11 @@ async fn unfinished_of(store: &Store, epochs: &[(RunPrefix, Epoch)]) -> Result<V
 fn listed_paths(listed: &[tidegate_storage::ObjectMeta]) -> Vec<String> {
     let dirs = [layout::TAG_DIR, layout::CHANGELOG_DIR, layout::BRANCH_DIR];
     let metadata = |path: &str| dirs.iter().any(|dir| path.split('/').next() == Some(*dir));
-    listed.iter().filter(|o| metadata(&o.path)).map(|o| o.path.clone()).collect()
+    listed
+        .iter()
+        .filter(|o| metadata(&o.path))
+        .map(|o| o.path.clone())
+        .collect()
 }
 
 /// Files that carry the prefix of an earlier run, and side objects of this job, by name.
@@ -163,18 +192,27 @@ impl Candidates {
                 "tidegate",
             ];
             let found = epochs.iter().find(|(prefix, _)| name.contains(&prefix.0));
-            found.filter(|_| !never.contains(&top)).map(|(_, epoch)| *epoch)
+            found
+                .filter(|_| !never.contains(&top))
+                .map(|(_, epoch)| *epoch)
         };
         let Some(epoch) = epoch else { return };
         let file = Garbage::Object(ObjectId(self.paths.len() as u64));
         let key = if dir == job_dir { path } else { name };
         self.paths.push(path.to_owned());
-        self.by_name.entry(key.to_owned()).or_default().push(Found { file, epoch });
+        self.by_name
+            .entry(key.to_owned())
+            .or_default()
+            .push(Found { file, epoch });
     }
 
     fn path(&self, file: &Garbage) -> Option<&str> {
-        let Garbage::Object(id) = file else { return None };
-        self.paths.get(usize::try_from(id.0).ok()?).map(String::as_str)
+        let Garbage::Object(id) = file else {
+            return None;
+        };
+        self.paths
+            .get(usize::try_from(id.0).ok()?)
+            .map(String::as_str)
     }
 }
 
@@ -208,7 +246,10 @@ impl References<'_> {
                     file.extra_files.iter().for_each(|name| self.used(name));
                 }
                 let index = [&data.new_index_files, &compact.new_index_files];
-                index.into_iter().flatten().for_each(|file| self.used(&file.file_name));
+                index
+                    .into_iter()
+                    .flatten()
+                    .for_each(|file| self.used(&file.file_name));
             }
             if let Some(extras) = &decoded.extras
                 && let Some(positions) = &extras.positions
@@ -244,12 +285,20 @@ impl References<'_> {
         let mut read_up_to = SnapshotId(0);
         // Again until nothing came meanwhile: the newest state counts, not that of the first look.
         loop {
-            let ids: Vec<SnapshotId> =
-                self.meta.snapshot_ids().await?.into_iter().filter(|id| *id > read_up_to).collect();
-            let Some(newest) = ids.last().copied() else { break };
+            let ids: Vec<SnapshotId> = self
+                .meta
+                .snapshot_ids()
+                .await?
+                .into_iter()
+                .filter(|id| *id > read_up_to)
+                .collect();
+            let Some(newest) = ids.last().copied() else {
+                break;
+            };
             for chunk in ids.chunks(256) {
                 for visible in self.meta.snapshots_of(chunk.to_vec()).await? {
-                    let first = read_up_to == SnapshotId(0) && ids.first() == Some(&visible.snapshot.id);
+                    let first =
+                        read_up_to == SnapshotId(0) && ids.first() == Some(&visible.snapshot.id);
                     has_snapshot |= self.snapshot(run, oldest, &visible, first).await?;
                 }
             }
@@ -303,7 +352,8 @@ impl References<'_> {
     }
 
     async fn lists(&mut self, snapshot: &Snapshot) -> Result<()> {
-        self.list(&snapshot.delta_manifest_list, snapshot.id, true).await?;
+        self.list(&snapshot.delta_manifest_list, snapshot.id, true)
+            .await?;
         if let Some(list) = &snapshot.changelog_manifest_list {
             self.list(list, snapshot.id, true).await?;
         }
@@ -335,7 +385,11 @@ impl References<'_> {
             if read && self.manifests.insert(manifest.file_name.clone()) {
                 for entry in self.meta.entries(&manifest.file_name).await? {
                     self.used(&entry.file.file_name);
-                    entry.file.extra_files.iter().for_each(|name| self.used(name));
+                    entry
+                        .file
+                        .extra_files
+                        .iter()
+                        .for_each(|name| self.used(name));
                 }
             }
         }
@@ -353,7 +407,14 @@ mod tests {
     fn the_epoch_is_read_back_from_a_prefix() {
         let user = CommitUser::new("u").unwrap();
         assert_eq!(epoch_of(&run_prefix(&user, Epoch(17))).unwrap(), Epoch(17));
-        for bad in ["", "tg", "tg12345678e-", "xx12345678e1-", "tg12345678e1", "tgé2345678e1-"] {
+        for bad in [
+            "",
+            "tg",
+            "tg12345678e-",
+            "xx12345678e1-",
+            "tg12345678e1",
+            "tgé2345678e1-",
+        ] {
             assert!(epoch_of(&RunPrefix(bad.to_owned())).is_err(), "{bad}");
         }
     }

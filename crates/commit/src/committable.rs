@@ -40,7 +40,10 @@ pub struct Decoded {
 impl Decoded {
     /// True when publishing it would change nothing but the count of snapshots.
     pub fn is_empty(&self) -> bool {
-        self.java.messages.iter().all(|m| m.data.is_empty() && m.compact.is_empty())
+        self.java
+            .messages
+            .iter()
+            .all(|m| m.data.is_empty() && m.compact.is_empty())
     }
 }
 
@@ -73,8 +76,8 @@ pub fn combine(
     received: u32,
     seen: Seen,
 ) -> Result<Committable> {
-    let identifier = CommitIdentifier::try_from(context.checkpoint)
-        .map_err(|e| CommitError::Config(e.0))?;
+    let identifier =
+        CommitIdentifier::try_from(context.checkpoint).map_err(|e| CommitError::Config(e.0))?;
     let digest = digest(&messages, context.positions.as_ref());
     let java = ManifestCommittable {
         identifier: identifier.0,
@@ -171,7 +174,10 @@ pub fn messages(messages: &[Message]) -> Result<Vec<CommitMessage>> {
 pub fn message(message: &CommitMessage) -> Result<Message> {
     let bytes = commit_message::encode(message, commit_message::VERSION)
         .map_err(|e| CommitError::corrupt("message of a writer", e))?;
-    Ok(Message { version: commit_message::VERSION.unsigned_abs(), bytes })
+    Ok(Message {
+        version: commit_message::VERSION.unsigned_abs(),
+        bytes,
+    })
 }
 
 fn encode(java: &ManifestCommittable, extras: Option<&Extras>) -> Result<Vec<u8>> {
@@ -221,7 +227,10 @@ fn put_short(out: &mut Vec<u8>, text: &str) {
 }
 
 fn read(payload: &[u8]) -> Result<Decoded> {
-    let mut input = Input { bytes: payload, at: 0 };
+    let mut input = Input {
+        bytes: payload,
+        at: 0,
+    };
     let version = u32::from_be_bytes(input.array("version of Java's part")?);
     let at = input.at;
     let bytes = input.long("Java's part")?;
@@ -247,22 +256,38 @@ fn read_extras(input: &mut Input<'_>) -> Result<Extras> {
     let checkpoint = CheckpointId(u64::from_be_bytes(input.array("checkpoint")?));
     let positions = if input.flag("positions")? {
         let active = input.long("active positions")?.to_vec();
-        Some(Positions { active, finished: input.long("finished positions")?.to_vec() })
+        Some(Positions {
+            active,
+            finished: input.long("finished positions")?.to_vec(),
+        })
     } else {
         None
     };
-    let replaces =
-        if input.flag("replaced positions")? { Some(Digest(input.array("hash")?)) } else { None };
+    let replaces = if input.flag("replaced positions")? {
+        Some(Digest(input.array("hash")?))
+    } else {
+        None
+    };
     let seen = match input.byte("base")? {
         0 => Seen::Unknown,
         1 => Seen::Empty,
         2 => {
             let id = SnapshotId(i64::from_be_bytes(input.array("base id")?));
-            Seen::Snapshot { id, token: Token(Arc::from(input.short("base token")?)) }
+            Seen::Snapshot {
+                id,
+                token: Token(Arc::from(input.short("base token")?)),
+            }
         }
         other => return Err(input.wrong(input.at - 1, &format!("{other} is no kind of base"))),
     };
-    Ok(Extras { job, epoch, checkpoint, positions, replaces, seen })
+    Ok(Extras {
+        job,
+        epoch,
+        checkpoint,
+        positions,
+        replaces,
+        seen,
+    })
 }
 
 struct Input<'a> {
@@ -276,7 +301,10 @@ impl<'a> Input<'a> {
     }
 
     fn take(&mut self, n: usize, what: &str) -> Result<&'a [u8]> {
-        let part = self.at.checked_add(n).and_then(|end| self.bytes.get(self.at..end));
+        let part = self
+            .at
+            .checked_add(n)
+            .and_then(|end| self.bytes.get(self.at..end));
         let part = part.ok_or_else(|| self.wrong(self.at, &format!("ends inside the {what}")))?;
         self.at += n;
         Ok(part)

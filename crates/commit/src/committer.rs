@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_model::{SchemaId, TableSchema, layout};
 use tidegate_protocol::{
-    Attempt, Done, Fence, FileId, Ledger, Outcome as Ended, PartitionId, Refusal, Replacement, Seen,
-    Step,
+    Attempt, Done, Fence, FileId, Ledger, Outcome as Ended, PartitionId, Refusal, Replacement,
+    Seen, Step,
 };
 use tidegate_sink::{
-    BoxFuture, CheckpointId, CommitContext, CommitIdentifier, Committable as Framed, Digest, ErrorKind, JobHistory, Message,
-    Outcome, Published, Resolution, ResolutionPlan, Run, Saved, SinkError, Standing,
+    BoxFuture, CheckpointId, CommitContext, CommitIdentifier, Committable as Framed, Digest,
+    ErrorKind, JobHistory, Message, Outcome, Published, Resolution, ResolutionPlan, Run, Saved,
+    SinkError, Standing,
 };
 use tidegate_storage::Store;
 
@@ -94,7 +95,17 @@ impl PaimonCommitter {
         {
             ledger.remember_note(note_entry(note));
         }
-        Ok(Self { run, executor, settings, ledger, running: None, made: Mutex::default(), last: None, newest: None, noted: note })
+        Ok(Self {
+            run,
+            executor,
+            settings,
+            ledger,
+            running: None,
+            made: Mutex::default(),
+            last: None,
+            newest: None,
+            noted: note,
+        })
     }
 
     /// The schema that the table had when it was opened.
@@ -167,7 +178,11 @@ impl PaimonCommitter {
             queue.push(running.framed.clone());
         }
         while let Some(next) = queue.last().cloned() {
-            if self.running.as_ref().is_none_or(|running| !running.is_of(&next)) {
+            if self
+                .running
+                .as_ref()
+                .is_none_or(|running| !running.is_of(&next))
+            {
                 let fresh = self.take_made(&next);
                 self.running = Some(Box::new(self.start(&next, fresh, None)?));
             }
@@ -192,7 +207,10 @@ impl PaimonCommitter {
                 }
             }
         }
-        Err(SinkError::new(ErrorKind::Corrupt, "a commit ended without an outcome"))
+        Err(SinkError::new(
+            ErrorKind::Corrupt,
+            "a commit ended without an outcome",
+        ))
     }
 
     /// True where this committer combined it and nobody was asked to commit it before.
@@ -225,9 +243,20 @@ impl PaimonCommitter {
         } else {
             Ledger::new(framed.user.clone(), committable.job.clone())
         };
-        let attempt = Attempt::new(Arc::new(committable), ledger, self.settings.protocol.clone());
+        let attempt = Attempt::new(
+            Arc::new(committable),
+            ledger,
+            self.settings.protocol.clone(),
+        );
         let deadline = timeout_deadline(self.executor.meta.env.as_ref(), self.settings.timeout);
-        Ok(Running::new(framed.clone(), decoded, attempt, registry, deadline, fresh))
+        Ok(Running::new(
+            framed.clone(),
+            decoded,
+            attempt,
+            registry,
+            deadline,
+            fresh,
+        ))
     }
 
     pub(crate) fn fresh_ledger(&self) -> Ledger {
@@ -258,7 +287,10 @@ impl PaimonCommitter {
             }
             let fact = self.executor.perform(running, step).await;
             let observed = fact.and_then(|fact| {
-                running.attempt.observe(fact).map_err(|e| CommitError::corrupt("protocol", e))
+                running
+                    .attempt
+                    .observe(fact)
+                    .map_err(|e| CommitError::corrupt("protocol", e))
             });
             if let Err(error) = observed {
                 self.running = None;
@@ -278,7 +310,10 @@ impl PaimonCommitter {
         let dir = layout::job_dir(&self.run.job);
         let names = self.executor.meta.store.list_names(&dir).await;
         let names = names.map_err(|e| CommitError::store(format!("listing {dir}/"), e))?;
-        let newest = names.iter().filter_map(|entry| layout::epoch_of(&entry.name)).max();
+        let newest = names
+            .iter()
+            .filter_map(|entry| layout::epoch_of(&entry.name))
+            .max();
         if let Some(newer) = newest.filter(|epoch| *epoch > self.run.epoch) {
             return Ok(End::Outcome(Outcome::Fenced(format!(
                 "commit {}: a newer run of this job (epoch {newer}) is registered",
@@ -303,7 +338,10 @@ impl PaimonCommitter {
             return Err(SinkError::new(ErrorKind::Corrupt, "no commit is running"));
         };
         let running = *running;
-        let names = Names { running: &running, committer: self };
+        let names = Names {
+            running: &running,
+            committer: self,
+        };
         let end = match ended {
             Ended::Published(done) => {
                 let published = names.published(&done)?;
@@ -368,7 +406,9 @@ impl PaimonCommitter {
         }
         Err(SinkError::new(
             ErrorKind::Mismatch,
-            format!("{alarm}; compare the table with the checkpoints of this job and choose a way out"),
+            format!(
+                "{alarm}; compare the table with the checkpoints of this job and choose a way out"
+            ),
         ))
     }
 
@@ -377,7 +417,9 @@ impl PaimonCommitter {
             return;
         }
         self.last = Some(running.framed.clone());
-        let Some(entry) = done.compact.as_ref().or(done.append.as_ref()) else { return };
+        let Some(entry) = done.compact.as_ref().or(done.append.as_ref()) else {
+            return;
+        };
         let checkpoint = running.decoded.extras.as_ref().map(|e| e.checkpoint);
         self.newest = Some(Note {
             user: running.framed.user.clone(),
@@ -410,7 +452,9 @@ struct Names<'a> {
 impl Names<'_> {
     fn file(&self, id: FileId) -> String {
         let files = &self.running.registry.files;
-        files.get(id).map_or_else(|_| id.to_string(), |file| file.name().to_owned())
+        files
+            .get(id)
+            .map_or_else(|_| id.to_string(), |file| file.name().to_owned())
     }
 
     /// At most a handful of names: a committable may have thousands.
@@ -424,7 +468,10 @@ impl Names<'_> {
 
     fn partition(&self, id: PartitionId) -> String {
         let executor = &self.committer.executor;
-        let path = executor.partitions.row(id).and_then(|row| executor.paths.partition(row));
+        let path = executor
+            .partitions
+            .row(id)
+            .and_then(|row| executor.paths.partition(row));
         match path {
             Ok(path) if path.is_empty() => "the table".to_owned(),
             Ok(path) => format!("partition {path}"),
@@ -442,7 +489,10 @@ impl Names<'_> {
             );
         }
         if !done.left.is_empty() {
-            tracing::warn!(objects = done.left.len(), "garbage of the commit stays for the next clean-up");
+            tracing::warn!(
+                objects = done.left.len(),
+                "garbage of the commit stays for the next clean-up"
+            );
         }
         // Where every part of a COMPACT half was dropped there may be no snapshot at all.
         let entry = done.compact.as_ref().or(done.append.as_ref());
@@ -465,7 +515,9 @@ impl Names<'_> {
             ),
             Fence::Epoch { found } => format!(
                 "{commit}: a newer run of this job (epoch {}) has committed snapshot {}",
-                found.epoch.map_or_else(|| "unknown".to_owned(), |e| e.to_string()),
+                found
+                    .epoch
+                    .map_or_else(|| "unknown".to_owned(), |e| e.to_string()),
                 found.id
             ),
             Fence::Positions { expected, found } => format!(
@@ -486,16 +538,26 @@ impl Names<'_> {
                 format!("{commit} names file {} twice", self.file(*file))
             }
             Refusal::AlreadyLive(files) => {
-                format!("{commit} adds files that are in the table already: {}", self.files(files))
+                format!(
+                    "{commit} adds files that are in the table already: {}",
+                    self.files(files)
+                )
             }
             Refusal::NotLive(files) => {
-                format!("{commit} removes files that are not in the table: {}", self.files(files))
+                format!(
+                    "{commit} removes files that are not in the table: {}",
+                    self.files(files)
+                )
             }
             Refusal::FilesMissing(files) => format!(
                 "{commit} comes from a checkpoint whose files do not exist any more: {}; the checkpoint is too old for this table",
                 self.files(files)
             ),
-            Refusal::BucketCount { partition, found, ours } => format!(
+            Refusal::BucketCount {
+                partition,
+                found,
+                ours,
+            } => format!(
                 "{commit}: {} has {found} buckets, the files were written for {ours}; rescale it with an overwrite first",
                 self.partition(*partition)
             ),
@@ -532,7 +594,10 @@ impl tidegate_sink::Committer for PaimonCommitter {
         Ok(committable::decode(committable)?.is_empty())
     }
 
-    fn commit<'a>(&'a mut self, committable: &'a Framed) -> BoxFuture<'a, Result<Outcome, SinkError>> {
+    fn commit<'a>(
+        &'a mut self,
+        committable: &'a Framed,
+    ) -> BoxFuture<'a, Result<Outcome, SinkError>> {
         Box::pin(self.publish(committable))
     }
 

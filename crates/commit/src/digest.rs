@@ -22,10 +22,18 @@ pub fn digest(messages: &[CommitMessage], positions: Option<&Positions>) -> Dige
     let mut compact = Vec::new();
     for message in messages {
         let place = |what, out: &mut Vec<Vec<u8>>, files: &[DataFileMeta]| {
-            out.extend(files.iter().map(|f| file(what, &message.partition, message.bucket, f)));
+            out.extend(
+                files
+                    .iter()
+                    .map(|f| file(what, &message.partition, message.bucket, f)),
+            );
         };
         let index = |what, out: &mut Vec<Vec<u8>>, files: &[IndexFileMeta]| {
-            out.extend(files.iter().map(|f| index_file(what, &message.partition, message.bucket, f)));
+            out.extend(
+                files
+                    .iter()
+                    .map(|f| index_file(what, &message.partition, message.bucket, f)),
+            );
         };
         let (data, rewritten) = (&message.data, &message.compact);
         place(ADD, &mut append, &data.new_files);
@@ -86,7 +94,9 @@ fn file(what: u8, partition: &BinaryRow, bucket: BucketId, file: &DataFileMeta) 
     out.extend_from_slice(&file.level.0.to_be_bytes());
     put(&mut out, file.file_name.as_bytes());
     out.extend_from_slice(&(file.extra_files.len() as u64).to_be_bytes());
-    file.extra_files.iter().for_each(|name| put(&mut out, name.as_bytes()));
+    file.extra_files
+        .iter()
+        .for_each(|name| put(&mut out, name.as_bytes()));
     put_option(&mut out, file.embedded_index.as_deref());
     put_option(&mut out, file.external_path.as_deref().map(str::as_bytes));
     out

@@ -30,7 +30,9 @@ pub(crate) fn uuid(env: &dyn Env) -> String {
     for (to, from) in bytes.iter_mut().zip(high.iter().chain(low.iter())) {
         *to = *from;
     }
-    uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
+    uuid::Builder::from_random_bytes(bytes)
+        .into_uuid()
+        .to_string()
 }
 
 /// The operating system's clock, tokio's timer, the thread's generator.
@@ -92,7 +94,10 @@ impl Env for SeededEnv {
 
     fn random(&self) -> u64 {
         let draw = self.draws.fetch_add(1, Ordering::SeqCst);
-        let mixed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(draw);
+        let mixed = self
+            .seed
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .wrapping_add(draw);
         SmallRng::seed_from_u64(mixed).next_u64()
     }
 }
@@ -103,7 +108,11 @@ mod tests {
 
     #[test]
     fn equal_seeds_make_equal_identities_and_no_identity_twice() {
-        let (a, b, c) = (SeededEnv::new(1, 0), SeededEnv::new(1, 0), SeededEnv::new(2, 0));
+        let (a, b, c) = (
+            SeededEnv::new(1, 0),
+            SeededEnv::new(1, 0),
+            SeededEnv::new(2, 0),
+        );
         let first = uuid(&a);
         assert_eq!(first, uuid(&b));
         assert_ne!(first, uuid(&a));

@@ -28,7 +28,9 @@ pub enum CommitError {
         why: String,
     },
     /// An object that the table refers to is not there.
-    #[error("{path} is missing although {referrer} refers to it; `tidegate verify` lists what else is")]
+    #[error(
+        "{path} is missing although {referrer} refers to it; `tidegate verify` lists what else is"
+    )]
     Missing {
         /// The object, relative to the table.
         path: String,
@@ -65,11 +67,17 @@ pub enum CommitError {
 
 impl CommitError {
     pub(crate) fn store(doing: impl Into<String>, source: StoreError) -> Self {
-        Self::Store { doing: doing.into(), source }
+        Self::Store {
+            doing: doing.into(),
+            source,
+        }
     }
 
     pub(crate) fn corrupt(what: impl Into<String>, why: impl ToString) -> Self {
-        Self::Corrupt { what: what.into(), why: why.to_string() }
+        Self::Corrupt {
+            what: what.into(),
+            why: why.to_string(),
+        }
     }
 
     /// What an engine may do about it.

@@ -105,8 +105,7 @@ impl Running {
         fresh: bool,
     ) -> Self {
         let extras = decoded.extras.as_ref();
-        let marks = extras
-            .and_then(|e| Some(PositionMarks::of(&e.job, e.positions.as_ref()?)));
+        let marks = extras.and_then(|e| Some(PositionMarks::of(&e.job, e.positions.as_ref()?)));
         let (positions, side_objects) = marks.map_or((None, Vec::new()), |(m, o)| (Some(m), o));
         let committable = attempt.committable();
         let empty = committable.append.is_empty() && committable.compact.is_empty();
@@ -136,7 +135,8 @@ impl Running {
     }
 
     fn timed_out(&self, env: &dyn Env) -> bool {
-        self.deadline.is_some_and(|deadline| env.now_millis() >= deadline)
+        self.deadline
+            .is_some_and(|deadline| env.now_millis() >= deadline)
     }
 }
 
@@ -146,9 +146,10 @@ impl Executor {
     pub(crate) async fn perform(&mut self, running: &mut Running, step: Step) -> Result<Fact> {
         let result = match step {
             Step::ReadLatest => self.read_latest(running).await.map(Fact::Latest),
-            Step::ReadHistory { from, to } => {
-                self.read_history(running, from, to).await.map(Fact::History)
-            }
+            Step::ReadHistory { from, to } => self
+                .read_history(running, from, to)
+                .await
+                .map(Fact::History),
             Step::ReadLive { partitions, .. } => {
                 self.read_live(running, &partitions).await.map(Fact::Live)
             }
@@ -158,7 +159,9 @@ impl Executor {
             Step::CheckFiles(files) => self.check_files(running, &files).await.map(Fact::Absent),
             Step::Write(plan) => return self.write(running, plan).await,
             Step::Publish(draft) => return self.publish(running, &draft).await,
-            Step::Delete(garbage) => return self.delete(running, &garbage).await.map(Fact::Deleted),
+            Step::Delete(garbage) => {
+                return self.delete(running, &garbage).await.map(Fact::Deleted);
+            }
             Step::BackOff(n) => return Ok(self.back_off(running, n).await),
             Step::Done(_) => {
                 return Err(CommitError::corrupt("protocol", "asks to perform the end"));
@@ -213,7 +216,10 @@ impl Executor {
         if !same {
             self.contended |= matches!(self.known, Known::Tip(_));
             let manifests = self.meta.manifests(&newest.snapshot).await?.into();
-            self.known = Known::Tip(Box::new(Tip { visible: newest.clone(), manifests }));
+            self.known = Known::Tip(Box::new(Tip {
+                visible: newest.clone(),
+                manifests,
+            }));
         } else {
             self.contended = false;
         }
@@ -229,24 +235,35 @@ impl Executor {
         from: SnapshotId,
         to: SnapshotId,
     ) -> Result<Vec<SnapshotFact>> {
-        let unread: Vec<SnapshotId> =
-            (from.0..=to.0).map(SnapshotId).filter(|id| !running.met.contains_key(id)).collect();
+        let unread: Vec<SnapshotId> = (from.0..=to.0)
+            .map(SnapshotId)
+            .filter(|id| !running.met.contains_key(id))
+            .collect();
         for visible in self.meta.snapshots_of(unread).await? {
             running.met.insert(visible.snapshot.id, visible);
         }
-        running.met.range(from..=to).map(|(_, visible)| visible.fact()).collect()
+        running
+            .met
+            .range(from..=to)
+            .map(|(_, visible)| visible.fact())
+            .collect()
     }
 
     fn tip(&self) -> Result<&Tip> {
         match &self.known {
             Known::Tip(tip) => Ok(tip),
-            _ => Err(CommitError::corrupt("protocol", "asks for files of a table without snapshots")),
+            _ => Err(CommitError::corrupt(
+                "protocol",
+                "asks for files of a table without snapshots",
+            )),
         }
     }
 
     async fn live_of(&self, partitions: &[PartitionId]) -> Result<Vec<ManifestEntry>> {
         let tip = self.tip()?;
-        let rows = partitions.iter().map(|id| self.partitions.row(*id).cloned());
+        let rows = partitions
+            .iter()
+            .map(|id| self.partitions.row(*id).cloned());
         let rows = rows.collect::<Result<HashSet<_>>>()?;
         let types = &self.manifest_settings.partition_types;
         live::live_entries(&self.meta, &tip.manifests, types, Some(&rows)).await
@@ -259,7 +276,10 @@ impl Executor {
     ) -> Result<Vec<LiveFile>> {
         let entries = self.live_of(partitions).await?;
         let live = entries.iter().map(|entry| LiveFile {
-            file: running.registry.files.data(&entry.partition, entry.bucket, &entry.file),
+            file: running
+                .registry
+                .files
+                .data(&entry.partition, entry.bucket, &entry.file),
             partition: self.partitions.id(&entry.partition),
             bucket: entry.bucket,
             total_buckets: entry.total_buckets,
@@ -267,11 +287,16 @@ impl Executor {
         Ok(live.collect())
     }
 
-    async fn read_buckets(&mut self, partitions: &[PartitionId]) -> Result<Vec<(PartitionId, i32)>> {
+    async fn read_buckets(
+        &mut self,
+        partitions: &[PartitionId],
+    ) -> Result<Vec<(PartitionId, i32)>> {
         let entries = self.live_of(partitions).await?;
         let mut counts = BTreeMap::new();
         for entry in entries.iter().filter(|entry| entry.total_buckets > 0) {
-            counts.entry(self.partitions.id(&entry.partition)).or_insert(entry.total_buckets);
+            counts
+                .entry(self.partitions.id(&entry.partition))
+                .or_insert(entry.total_buckets);
         }
         Ok(counts.into_iter().collect())
     }
@@ -302,7 +327,11 @@ impl Executor {
         let jitter = u32::try_from(env.random() % 1001).unwrap_or(0);
         let millis = running.attempt.settings().back_off_millis(n, jitter);
         env.sleep(Duration::from_millis(millis)).await;
-        if running.timed_out(env.as_ref()) { Fact::TimedOut } else { Fact::Waited }
+        if running.timed_out(env.as_ref()) {
+            Fact::TimedOut
+        } else {
+            Fact::Waited
+        }
     }
 
     async fn write(&mut self, running: &mut Running, plan: WritePlan) -> Result<Fact> {
@@ -325,7 +354,11 @@ impl Executor {
     }
 
     /// Writes objects, all at once; all are durable when it returns.
-    async fn write_all<T>(&self, unfinished: &mut Vec<String>, objects: &[Encoded<T>]) -> Result<()> {
+    async fn write_all<T>(
+        &self,
+        unfinished: &mut Vec<String>,
+        objects: &[Encoded<T>],
+    ) -> Result<()> {
         unfinished.extend(objects.iter().map(|o| o.path.clone()));
         let mut writes = Vec::with_capacity(objects.len());
         for object in objects {
@@ -335,13 +368,20 @@ impl Executor {
                 object.bytes.clone(),
             ));
         }
-        stream::iter(writes).buffer_unordered(PARALLEL).try_collect().await
+        stream::iter(writes)
+            .buffer_unordered(PARALLEL)
+            .try_collect()
+            .await
     }
 
     async fn write_side_objects(&self, running: &mut Running) -> Result<()> {
         while let Some((path, bytes)) = running.side_objects.last() {
             if !self.published_objects.contains(path) {
-                let written = self.meta.store.write_once(path, Bytes::from(bytes.clone())).await;
+                let written = self
+                    .meta
+                    .store
+                    .write_once(path, Bytes::from(bytes.clone()))
+                    .await;
                 written.map_err(|e| CommitError::store(format!("writing {path}"), e))?;
             }
             running.side_objects.pop();
@@ -366,10 +406,22 @@ impl Executor {
         let fact = publish(&self.meta.store, draft.id, &visible.bytes).await;
         match &fact {
             Fact::Created | Fact::ExistsOurs => {
-                let mut manifests =
-                    running.lists.get(&draft.base_list).cloned().unwrap_or_default();
-                manifests.extend(running.lists.get(&draft.delta_list).cloned().unwrap_or_default());
-                self.known = Known::Tip(Box::new(Tip { visible, manifests: manifests.into() }));
+                let mut manifests = running
+                    .lists
+                    .get(&draft.base_list)
+                    .cloned()
+                    .unwrap_or_default();
+                manifests.extend(
+                    running
+                        .lists
+                        .get(&draft.delta_list)
+                        .cloned()
+                        .unwrap_or_default(),
+                );
+                self.known = Known::Tip(Box::new(Tip {
+                    visible,
+                    manifests: manifests.into(),
+                }));
                 self.note_published(running);
                 hint_latest(&self.meta.store, draft.id).await;
             }
@@ -416,7 +468,14 @@ impl Executor {
     }
 
     async fn delete_paths(&self, paths: &[String]) {
-        for (answer, path) in self.meta.store.delete_many(paths).await.into_iter().zip(paths) {
+        for (answer, path) in self
+            .meta
+            .store
+            .delete_many(paths)
+            .await
+            .into_iter()
+            .zip(paths)
+        {
             if let Err(error) = answer {
                 tracing::warn!(%path, %error, "garbage of a dropped commit stays behind");
             }
@@ -449,8 +508,15 @@ impl WriteJob {
             None => None,
         };
         // Lists may be written beside what they name: nothing refers to them yet (invariant 2).
-        executor.write_all(&mut running.unfinished, &objects).await?;
-        Ok(Written { delta, merged, base_list, index })
+        executor
+            .write_all(&mut running.unfinished, &objects)
+            .await?;
+        Ok(Written {
+            delta,
+            merged,
+            base_list,
+            index,
+        })
     }
 
     async fn merge(
@@ -461,10 +527,19 @@ impl WriteJob {
     ) -> Result<Vec<Vec<ManifestSummary>>> {
         let mut merged = Vec::new();
         for piece in &plan.base.pieces {
-            let Piece::Merge { inputs, drop_deletes } = piece else { continue };
-            let files = inputs.iter().map(|m| running.registry.objects.manifest(m.id).cloned());
+            let Piece::Merge {
+                inputs,
+                drop_deletes,
+            } = piece
+            else {
+                continue;
+            };
+            let files = inputs
+                .iter()
+                .map(|m| running.registry.objects.manifest(m.id).cloned());
             let files = files.collect::<Result<Vec<_>>>()?;
-            let entries = crate::merge::merged_entries(&executor.meta, &files, *drop_deletes).await?;
+            let entries =
+                crate::merge::merged_entries(&executor.meta, &files, *drop_deletes).await?;
             let encoded =
                 crate::merge::encode(&executor.manifest_settings, &executor.names, entries)?;
             let mut outputs = Vec::new();
@@ -473,7 +548,9 @@ impl WriteJob {
                 self.ids.push(summary.id);
                 outputs.push(summary);
             }
-            executor.write_all(&mut running.unfinished, &encoded).await?;
+            executor
+                .write_all(&mut running.unfinished, &encoded)
+                .await?;
             merged.push(outputs);
         }
         Ok(merged)
@@ -542,7 +619,11 @@ impl WriteJob {
             let (manifests, list) = self.manifests_and_list(executor, running, &entries, out)?;
             Some((manifests.iter().map(|m| m.id).collect(), list))
         };
-        Ok(DeltaObjects { manifests, list, changelog })
+        Ok(DeltaObjects {
+            manifests,
+            list,
+            changelog,
+        })
     }
 
     fn manifests_and_list(
@@ -586,9 +667,11 @@ impl WriteJob {
             &running.registry.files,
             executor.paths.unaware_buckets(),
         )?;
-        let encoded =
-            crate::index::encode(&executor.manifest_settings, &executor.names, &entries)?;
-        let id = running.registry.objects.add(Object::Other(encoded.what.clone()));
+        let encoded = crate::index::encode(&executor.manifest_settings, &executor.names, &entries)?;
+        let id = running
+            .registry
+            .objects
+            .add(Object::Other(encoded.what.clone()));
         self.ids.push(id);
         out.push(encoded.plain());
         Ok(id)
@@ -606,7 +689,11 @@ async fn absent(store: Store, id: FileId, path: String) -> Result<Option<FileId>
     Ok(found.is_none().then_some(id))
 }
 
-fn entries(running: &Running, kind: EntryKind, changes: &[FileChange]) -> Result<Vec<ManifestEntry>> {
+fn entries(
+    running: &Running,
+    kind: EntryKind,
+    changes: &[FileChange],
+) -> Result<Vec<ManifestEntry>> {
     changes
         .iter()
         .map(|change| match running.registry.files.get(change.file)? {
@@ -615,11 +702,12 @@ fn entries(running: &Running, kind: EntryKind, changes: &[FileChange]) -> Result
                 partition: partition.clone(),
                 bucket: *bucket,
                 total_buckets: change.total_buckets,
-                file: meta.clone(),
+                file: meta.as_ref().clone(),
             }),
-            File::Index(..) => {
-                Err(CommitError::corrupt("protocol", "names an index file as a data file"))
-            }
+            File::Index(..) => Err(CommitError::corrupt(
+                "protocol",
+                "names an index file as a data file",
+            )),
         })
         .collect()
 }
@@ -634,13 +722,20 @@ fn object_path(object: &Object) -> String {
 fn base_fact(tip: &Tip, running: &mut Running) -> Result<BaseFact> {
     let snapshot = &tip.visible.snapshot;
     let objects = &mut running.registry.objects;
-    let manifests: Vec<_> = tip.manifests.iter().map(|m| objects.summary(m.clone())).collect();
+    let manifests: Vec<_> = tip
+        .manifests
+        .iter()
+        .map(|m| objects.summary(m.clone()))
+        .collect();
     Ok(BaseFact {
         snapshot: tip.visible.fact()?,
         time_millis: snapshot.time_millis,
         total_records: snapshot.total_record_count,
         watermark: snapshot.watermark,
-        index: snapshot.index_manifest.clone().map(|name| objects.add(Object::Other(name))),
+        index: snapshot
+            .index_manifest
+            .clone()
+            .map(|name| objects.add(Object::Other(name))),
         // A snapshot has statistics only while the schema that they were taken under is its own
         // [C-27j], so the schema in the file need not be read.
         statistics: snapshot
@@ -659,7 +754,13 @@ async fn find_newest(meta: &Meta, known: Option<Visible>, probe: bool) -> Result
     };
     let id = known.snapshot.id;
     let again = meta.snapshot(id);
-    let next = async { if probe { meta.snapshot(id.next()).await } else { Ok(None) } };
+    let next = async {
+        if probe {
+            meta.snapshot(id.next()).await
+        } else {
+            Ok(None)
+        }
+    };
     let (again, next) = futures::future::try_join(again, next).await?;
     match (again, next) {
         (Some(again), None) if again.bytes == known.bytes => Ok(vec![again]),

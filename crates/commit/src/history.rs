@@ -73,7 +73,11 @@ pub(crate) async fn read_positions(meta: &Meta, marks: &PositionMarks) -> Result
     if positions_hash(&positions) != marks.hash {
         return Err(CommitError::corrupt(
             "positions of the job",
-            format!("their hash is {}, recorded is {}", positions_hash(&positions), marks.hash),
+            format!(
+                "their hash is {}, recorded is {}",
+                positions_hash(&positions),
+                marks.hash
+            ),
         ));
     }
     Ok(positions)
@@ -98,7 +102,10 @@ impl PaimonCommitter {
     pub(crate) async fn own_snapshots(&mut self, bound: Option<CommitIdentifier>) -> Result<Own> {
         self.executor.refresh(None, true).await?;
         let Known::Tip(tip) = &self.executor.known else {
-            return Ok(Own { snapshots: Vec::new(), floor: Some(SnapshotId::FIRST) });
+            return Ok(Own {
+                snapshots: Vec::new(),
+                floor: Some(SnapshotId::FIRST),
+            });
         };
         let mut own = Own::default();
         let mut high = tip.visible.snapshot.id;
@@ -158,31 +165,39 @@ impl PaimonCommitter {
             (note, None) => note.is_some(),
             (None, Some(_)) => false,
         };
-        let mut history = JobHistory::default();
-        history.newest_epoch = own
+        let epochs = own
             .snapshots
             .iter()
-            .filter_map(|(_, marks)| marks.as_ref().map(|m| m.epoch))
+            .filter_map(|(_, marks)| marks.as_ref().map(|m| m.epoch));
+        let newest_epoch = epochs
             .chain(note.as_ref().map(|n| n.epoch))
             .max_by_key(|Epoch(n)| *n);
-        history.largest_identifier = own
+        let identifiers = own
             .snapshots
             .iter()
-            .map(|(visible, _)| visible.snapshot.commit_identifier)
-            .chain(note.as_ref().map(|n| n.identifier))
-            .max();
-        let positions = if note_is_newer {
-            history.newest = note.as_ref().map(published_of_note);
-            note.and_then(|n| n.positions)
+            .map(|(v, _)| v.snapshot.commit_identifier);
+        let largest_identifier = identifiers.chain(note.as_ref().map(|n| n.identifier)).max();
+        let (newest, marks) = if note_is_newer {
+            (
+                note.as_ref().map(published_of_note),
+                note.and_then(|n| n.positions),
+            )
         } else {
-            history.newest = newest.map(|(visible, marks)| published(visible, marks.as_ref()));
-            newest.and_then(|(_, marks)| marks.as_ref()?.positions.clone())
+            (
+                newest.map(|(visible, marks)| published(visible, marks.as_ref())),
+                newest.and_then(|(_, marks)| marks.as_ref()?.positions.clone()),
+            )
         };
-        history.positions = match positions {
+        let positions = match marks {
             Some(marks) => Some(read_positions(&self.executor.meta, &marks).await?),
             None => None,
         };
-        Ok(history)
+        Ok(JobHistory {
+            newest,
+            positions,
+            largest_identifier,
+            newest_epoch,
+        })
     }
 
     /// Compares a checkpoint with the table \[R-7].
@@ -217,7 +232,11 @@ impl PaimonCommitter {
                 .map(|(visible, _)| visible.snapshot.commit_kind);
             Entry {
                 identifier: published.identifier,
-                half: if kind == Some(CommitKind::Compact) { Half::Compact } else { Half::Append },
+                half: if kind == Some(CommitKind::Compact) {
+                    Half::Compact
+                } else {
+                    Half::Append
+                },
                 digest: published.digest,
                 epoch: None,
                 positions: None,
@@ -247,7 +266,9 @@ impl PaimonCommitter {
         let seen = match decoded.extras.as_ref().map(|e| &e.seen) {
             Some(Seen::Snapshot { id, token }) => {
                 let stands = self.executor.meta.snapshot(*id).await?;
-                stands.filter(|visible| visible.token == *token).map(|_| *id)
+                stands
+                    .filter(|visible| visible.token == *token)
+                    .map(|_| *id)
             }
             _ => None,
         };
@@ -309,7 +330,9 @@ impl PaimonCommitter {
             for entry in entries {
                 let newer = by_identifier
                     .get(&entry.identifier)
-                    .is_none_or(|p: &Published| i64::try_from(p.version).is_ok_and(|v| v < entry.id.0));
+                    .is_none_or(|p: &Published| {
+                        i64::try_from(p.version).is_ok_and(|v| v < entry.id.0)
+                    });
                 if newer {
                     by_identifier.insert(entry.identifier, digest_of(&entry));
                 }
@@ -320,11 +343,16 @@ impl PaimonCommitter {
         Standing::Mismatch(match judged {
             Judged::Equal => return Standing::Equal,
             Judged::AheadByPrefix(entries) => return Standing::AheadByPrefix(all(entries)),
-            Judged::AheadBeyond(entries) => Mismatch::AheadBeyond { commits: all(entries) },
-            Judged::Behind(entry) => Mismatch::Behind { missing: digest_of(&entry) },
-            Judged::Diverged { found, saved } => {
-                Mismatch::Diverged { found: digest_of(&found), saved }
-            }
+            Judged::AheadBeyond(entries) => Mismatch::AheadBeyond {
+                commits: all(entries),
+            },
+            Judged::Behind(entry) => Mismatch::Behind {
+                missing: digest_of(&entry),
+            },
+            Judged::Diverged { found, saved } => Mismatch::Diverged {
+                found: digest_of(&found),
+                saved,
+            },
             Judged::Unknown(reason) => Mismatch::Unknown {
                 why: match reason {
                     UnknownReason::HistoryExpired { floor } => format!(
@@ -348,9 +376,13 @@ impl PaimonCommitter {
     pub(crate) async fn write_note(&mut self) -> Result<()> {
         if self.newest.is_none() {
             let own = self.own_snapshots(Some(CommitIdentifier(i64::MAX))).await?;
-            self.newest = own.newest().and_then(|(visible, marks)| note_of(visible, marks.as_ref()?));
+            self.newest = own
+                .newest()
+                .and_then(|(visible, marks)| note_of(visible, marks.as_ref()?));
         }
-        let Some(note) = self.newest.clone() else { return Ok(()) };
+        let Some(note) = self.newest.clone() else {
+            return Ok(());
+        };
         if self.noted.as_ref() == Some(&note) {
             return Ok(());
         }
@@ -359,7 +391,12 @@ impl PaimonCommitter {
 
     pub(crate) async fn put_note(&mut self, note: Note) -> Result<()> {
         let path = layout::published_path(&self.run.job);
-        let written = self.executor.meta.store.put(&path, Bytes::from(note.encode())).await;
+        let written = self
+            .executor
+            .meta
+            .store
+            .put(&path, Bytes::from(note.encode()))
+            .await;
         written.map_err(|e| CommitError::store(format!("writing {path}"), e))?;
         if note.user == self.run.user {
             self.ledger.remember_note(note_entry(&note));
@@ -404,5 +441,7 @@ fn published_of_note(note: &Note) -> Published {
 /// The smallest identifier that a checkpoint speaks of.
 pub(crate) fn bound(saved: &Saved) -> Option<CommitIdentifier> {
     let committables = saved.committables.iter().map(|c| c.identifier);
-    committables.chain(saved.newest_published.as_ref().map(|p| p.identifier)).min()
+    committables
+        .chain(saved.newest_published.as_ref().map(|p| p.identifier))
+        .min()
 }

@@ -6,9 +6,7 @@
 use std::collections::HashSet;
 
 use tidegate_format::index_manifest;
-use tidegate_model::{
-    BinaryRow, BucketId, EntryKind, IndexFileMeta, IndexManifestEntry, layout,
-};
+use tidegate_model::{BinaryRow, BucketId, EntryKind, IndexFileMeta, IndexManifestEntry, layout};
 use tidegate_protocol::{Changes, IndexChange};
 
 use crate::error::{CommitError, Result};
@@ -72,7 +70,10 @@ pub(crate) fn combine(
 /// One data file has its deletion vector in one index file only.
 fn check_vectors(state: &[IndexManifestEntry]) -> Result<()> {
     let mut seen = HashSet::new();
-    for entry in state.iter().filter(|e| e.file.index_type == DELETION_VECTORS) {
+    for entry in state
+        .iter()
+        .filter(|e| e.file.index_type == DELETION_VECTORS)
+    {
         for range in entry.file.dv_ranges.iter().flatten().flatten() {
             if !seen.insert((&entry.partition, entry.bucket, range.data_file.as_str())) {
                 return Err(CommitError::Refused(format!(
@@ -95,7 +96,10 @@ fn index_file<'a>(
 ) -> Result<(&'a BinaryRow, BucketId, &'a IndexFileMeta)> {
     match files.get(change.file)? {
         File::Index(partition, bucket, meta) => Ok((partition, *bucket, meta)),
-        File::Data(..) => Err(CommitError::corrupt("protocol", "names a data file as an index file")),
+        File::Data(..) => Err(CommitError::corrupt(
+            "protocol",
+            "names a data file as an index file",
+        )),
     }
 }
 
@@ -109,5 +113,9 @@ pub(crate) fn encode(
     let bytes = index_manifest::encode(entries, settings.codec, settings.sync)
         .map_err(|e| CommitError::corrupt(name.as_str(), e))?;
     let path = layout::manifest_path(&name);
-    Ok(Encoded { what: name, path, bytes: bytes.into() })
+    Ok(Encoded {
+        what: name,
+        path,
+        bytes: bytes.into(),
+    })
 }

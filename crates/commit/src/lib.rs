@@ -6,6 +6,39 @@
 //! file of a lost race behind. [`committable`] owns the bytes that travel through checkpoints,
 //! [`Marks`] what a snapshot carries for the next run of the job.
 //!
+//! ```
+//! use std::collections::BTreeMap;
+//! use tidegate_commit::{PaimonCommitter, create_table, run_prefix};
+//! use tidegate_model::{DataField, DataType, LogicalType, Options, TableSchema};
+//! use tidegate_sink::{CheckpointId, CommitContext, CommitUser, Committer, Epoch, JobName, Outcome, Run};
+//! use tidegate_storage::Store;
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let store = Store::open_for_write("memory://shop.db/orders", &BTreeMap::new()).await?;
+//! let id = DataField::new("id", DataType::nullable(LogicalType::BigInt));
+//! let schema = TableSchema::create(vec![id], vec![], vec![], Options::new(), None, 0)?;
+//! create_table(&store, &schema).await?;
+//!
+//! let (user, epoch) = (CommitUser::new("5dacde51")?, Epoch(1));
+//! let job = JobName::new("orders-job")?;
+//! let prefix = run_prefix(&user, epoch);
+//! let run = Run { job: job.clone(), user, epoch, prefix, restored: None };
+//! let mut committer = PaimonCommitter::open(store, run).await?;
+//! let context = CommitContext {
+//!     job,
+//!     epoch,
+//!     checkpoint: CheckpointId(1),
+//!     positions: None,
+//!     replaces: None,
+//!     watermark: None,
+//! };
+//! let nothing_written = committer.combine(&context, vec![], 1, 1)?;
+//! assert_eq!(committer.commit(&nothing_written).await?, Outcome::Empty);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Knows no Arrow and no Parquet: data files are names and numbers here.
 
 mod clean;

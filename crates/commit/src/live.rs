@@ -44,17 +44,28 @@ pub(crate) async fn live_entries(
 fn may_hold(manifest: &ManifestFile, row: &BinaryRow, types: &[LogicalType]) -> bool {
     let stats = &manifest.partition_stats;
     types.iter().enumerate().all(|(i, data_type)| {
-        let Ok(value) = row.get(i, data_type) else { return true };
+        let Ok(value) = row.get(i, data_type) else {
+            return true;
+        };
         let Some(value) = value else {
-            let nulls = stats.null_counts.as_ref().and_then(|counts| *counts.get(i)?);
+            let nulls = stats
+                .null_counts
+                .as_ref()
+                .and_then(|counts| *counts.get(i)?);
             return nulls.is_none_or(|n| n > 0);
         };
         let bound = |bounds: &BinaryRow| {
             let there = usize::try_from(bounds.arity()).is_ok_and(|arity| i < arity);
-            if there { bounds.get(i, data_type).ok().flatten() } else { None }
+            if there {
+                bounds.get(i, data_type).ok().flatten()
+            } else {
+                None
+            }
         };
-        let above = bound(&stats.min_values).is_none_or(|min| value.compare(&min).is_none_or(Ordering::is_ge));
-        let below = bound(&stats.max_values).is_none_or(|max| value.compare(&max).is_none_or(Ordering::is_le));
+        let above = bound(&stats.min_values)
+            .is_none_or(|min| value.compare(&min).is_none_or(Ordering::is_ge));
+        let below = bound(&stats.max_values)
+            .is_none_or(|max| value.compare(&max).is_none_or(Ordering::is_le));
         above && below
     })
 }

@@ -39,7 +39,11 @@ pub(crate) struct Encoded<T> {
 impl<T> Encoded<T> {
     /// Forgets what is known of it.
     pub(crate) fn plain(self) -> Encoded<()> {
-        Encoded { what: (), path: self.path, bytes: self.bytes }
+        Encoded {
+            what: (),
+            path: self.path,
+            bytes: self.bytes,
+        }
     }
 }
 
@@ -58,7 +62,11 @@ struct Open {
 
 impl<'a> ManifestRoller<'a> {
     pub(crate) fn new(settings: &'a ManifestSettings, names: &'a MetadataNames) -> Self {
-        Self { settings, names, open: None }
+        Self {
+            settings,
+            names,
+            open: None,
+        }
     }
 
     /// Adds an entry; gives back a manifest that is full now.
@@ -66,15 +74,26 @@ impl<'a> ManifestRoller<'a> {
         let settings = self.settings;
         let fields = FieldSet::for_entries([entry]);
         // A newer writer's entry that is carried over: the manifests with and without its field part.
-        let narrow = self.open.as_ref().is_some_and(|o| o.fields == FieldSet::Release);
-        let ended = if narrow && fields == FieldSet::Newest { self.finish()? } else { None };
+        let narrow = self
+            .open
+            .as_ref()
+            .is_some_and(|o| o.fields == FieldSet::Release);
+        let ended = if narrow && fields == FieldSet::Newest {
+            self.finish()?
+        } else {
+            None
+        };
         let open = self.open.get_or_insert_with(|| Open {
             encoder: Encoder::new(fields, settings.codec, settings.sync),
             fields,
             summary: ManifestSummary::new(settings.partition_types.clone()),
         });
-        open.encoder.push(entry).map_err(|e| CommitError::corrupt("manifest entry", e))?;
-        open.summary.add(entry).map_err(|e| CommitError::corrupt("manifest entry", e))?;
+        open.encoder
+            .push(entry)
+            .map_err(|e| CommitError::corrupt("manifest entry", e))?;
+        open.summary
+            .add(entry)
+            .map_err(|e| CommitError::corrupt("manifest entry", e))?;
         if ended.is_none() && open.encoder.is_full(settings.target_size) {
             return self.finish();
         }
@@ -83,7 +102,9 @@ impl<'a> ManifestRoller<'a> {
 
     /// The last manifest; `None` where no entry came since the one before.
     pub(crate) fn finish(&mut self) -> Result<Option<Encoded<ManifestFile>>> {
-        let Some(open) = self.open.take() else { return Ok(None) };
+        let Some(open) = self.open.take() else {
+            return Ok(None);
+        };
         let name = self.names.manifest();
         open.finish(name).map(Some)
     }
@@ -92,12 +113,18 @@ impl<'a> ManifestRoller<'a> {
 impl Open {
     fn finish(self, name: String) -> Result<Encoded<ManifestFile>> {
         let finished = self.encoder.finish();
-        let bytes = finished.map_err(|e| CommitError::corrupt(name.as_str(), e))?.bytes;
+        let bytes = finished
+            .map_err(|e| CommitError::corrupt(name.as_str(), e))?
+            .bytes;
         let size = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
         let path = layout::manifest_path(&name);
         let what = self.summary.finish(name, size);
         let what = what.map_err(|e| CommitError::corrupt(path.as_str(), e))?;
-        Ok(Encoded { what, path, bytes: bytes.into() })
+        Ok(Encoded {
+            what,
+            path,
+            bytes: bytes.into(),
+        })
     }
 }
 
@@ -126,5 +153,9 @@ pub(crate) fn encode_list(
     let bytes = manifest_list::encode(manifests, settings.codec, settings.sync)
         .map_err(|e| CommitError::corrupt(name.as_str(), e))?;
     let path = layout::manifest_path(&name);
-    Ok(Encoded { what: (name, bytes.len() as u64), path, bytes: bytes.into() })
+    Ok(Encoded {
+        what: (name, bytes.len() as u64),
+        path,
+        bytes: bytes.into(),
+    })
 }

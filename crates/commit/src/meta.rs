@@ -45,7 +45,11 @@ impl Visible {
             Some(uuid) => Token::new(uuid.as_str()),
             None => Token::new(format!("sha256:{}", sha256_hex(&bytes))),
         };
-        Self { snapshot, bytes, token }
+        Self {
+            snapshot,
+            bytes,
+            token,
+        }
     }
 
     /// The part of it that the protocol looks at.
@@ -82,9 +86,10 @@ impl Meta {
     async fn bytes(&self, path: &str, referrer: &str) -> Result<Bytes> {
         match self.store.get_opt(path).await {
             Ok(Some(bytes)) => Ok(bytes),
-            Ok(None) => {
-                Err(CommitError::Missing { path: path.to_owned(), referrer: referrer.to_owned() })
-            }
+            Ok(None) => Err(CommitError::Missing {
+                path: path.to_owned(),
+                referrer: referrer.to_owned(),
+            }),
             Err(error) => Err(CommitError::store(format!("reading {path}"), error)),
         }
     }
@@ -131,7 +136,9 @@ impl Meta {
 
     /// Ids of all snapshots, ascending: one list.
     pub(crate) async fn snapshot_ids(&self) -> Result<Vec<SnapshotId>> {
-        let ids = self.numbers(layout::SNAPSHOT_DIR, layout::SNAPSHOT_PREFIX).await?;
+        let ids = self
+            .numbers(layout::SNAPSHOT_DIR, layout::SNAPSHOT_PREFIX)
+            .await?;
         Ok(ids.into_iter().map(SnapshotId).collect())
     }
 
@@ -157,7 +164,9 @@ impl Meta {
         {
             return self.climb(found).await.map(|mut met| met.pop());
         }
-        let Some(id) = self.snapshot_ids().await?.pop() else { return Ok(None) };
+        let Some(id) = self.snapshot_ids().await?.pop() else {
+            return Ok(None);
+        };
         match self.snapshot(id).await? {
             Some(found) => self.climb(found).await.map(|mut met| met.pop()),
             // Rolled back between the list and the read; the caller starts again.
@@ -181,7 +190,12 @@ impl Meta {
                 None => return Ok(met),
             }
         }
-        let ids: Vec<_> = self.snapshot_ids().await?.into_iter().filter(|id| *id > top).collect();
+        let ids: Vec<_> = self
+            .snapshot_ids()
+            .await?
+            .into_iter()
+            .filter(|id| *id > top)
+            .collect();
         met.extend(self.snapshots_of(ids).await?);
         Ok(met)
     }
@@ -195,7 +209,9 @@ impl Meta {
 
     /// The newest schema id: one list.
     pub(crate) async fn newest_schema_id(&self) -> Result<Option<SchemaId>> {
-        let ids = self.numbers(layout::SCHEMA_DIR, layout::SCHEMA_PREFIX).await?;
+        let ids = self
+            .numbers(layout::SCHEMA_DIR, layout::SCHEMA_PREFIX)
+            .await?;
         Ok(ids.last().copied().map(SchemaId))
     }
 
@@ -222,7 +238,11 @@ impl Meta {
     }
 
     /// The manifests that a list names, in order.
-    pub(crate) async fn list(&self, list: &ListRef, referrer: SnapshotId) -> Result<Vec<ManifestFile>> {
+    pub(crate) async fn list(
+        &self,
+        list: &ListRef,
+        referrer: SnapshotId,
+    ) -> Result<Vec<ManifestFile>> {
         let path = layout::manifest_path(&list.name);
         let bytes = self.bytes(&path, &format!("snapshot {referrer}")).await?;
         manifest_list::decode(&bytes).map_err(|e| CommitError::corrupt(path, e))
@@ -243,7 +263,9 @@ impl Meta {
         let bytes = self.bytes(&path, "a manifest list").await?;
         let wrong = |e| CommitError::corrupt(path.as_str(), e);
         let entries = manifest::entries(&bytes).map_err(wrong)?;
-        entries.map(|entry| entry.map_err(|e| CommitError::corrupt(path.as_str(), e))).collect()
+        entries
+            .map(|entry| entry.map_err(|e| CommitError::corrupt(path.as_str(), e)))
+            .collect()
     }
 
     /// The state of index files that an index manifest holds.

@@ -28,10 +28,12 @@ pub fn run_prefix(user: &CommitUser, epoch: Epoch) -> RunPrefix {
 /// Lower-case hex digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+            let _ = write!(out, "{byte:02x}");
+            out
+        })
 }
 
 /// SHA-256 as hex digits.
@@ -59,15 +61,27 @@ impl MetadataNames {
     }
 
     pub(crate) fn manifest(&self) -> String {
-        format!("manifest-{}-{}", self.stem, self.manifests.fetch_add(1, Ordering::Relaxed))
+        format!(
+            "manifest-{}-{}",
+            self.stem,
+            self.manifests.fetch_add(1, Ordering::Relaxed)
+        )
     }
 
     pub(crate) fn list(&self) -> String {
-        format!("manifest-list-{}-{}", self.stem, self.lists.fetch_add(1, Ordering::Relaxed))
+        format!(
+            "manifest-list-{}-{}",
+            self.stem,
+            self.lists.fetch_add(1, Ordering::Relaxed)
+        )
     }
 
     pub(crate) fn index_manifest(&self) -> String {
-        format!("index-manifest-{}-{}", self.stem, self.indexes.fetch_add(1, Ordering::Relaxed))
+        format!(
+            "index-manifest-{}-{}",
+            self.stem,
+            self.indexes.fetch_add(1, Ordering::Relaxed)
+        )
     }
 }
 

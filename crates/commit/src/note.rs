@@ -68,16 +68,17 @@ impl Note {
     /// # Errors
     /// [`CommitError::Corrupt`] naming the line.
     pub fn decode(path: &str, bytes: &[u8]) -> Result<Self> {
-        let wrong = |line: usize, why: String| {
-            CommitError::corrupt(path, format!("line {line}: {why}"))
-        };
-        let text =
-            std::str::from_utf8(bytes).map_err(|e| CommitError::corrupt(path, e))?;
+        let wrong =
+            |line: usize, why: String| CommitError::corrupt(path, format!("line {line}: {why}"));
+        let text = std::str::from_utf8(bytes).map_err(|e| CommitError::corrupt(path, e))?;
         let mut lines = text.lines().enumerate();
         match lines.next() {
             Some((_, FIRST)) => {}
             Some((_, other)) => {
-                return Err(wrong(1, format!("`{other}` is not `{FIRST}`; this build reads that only")));
+                return Err(wrong(
+                    1,
+                    format!("`{other}` is not `{FIRST}`; this build reads that only"),
+                ));
             }
             None => return Err(wrong(1, "the note is empty".to_owned())),
         }
@@ -100,7 +101,12 @@ impl Note {
         if !ended {
             return Err(CommitError::corrupt(path, "is cut off: no last line `end`"));
         }
-        let optional = |key: &str| fields.iter().find(|(k, _)| *k == key).map(|(_, v)| v.as_str());
+        let optional = |key: &str| {
+            fields
+                .iter()
+                .find(|(k, _)| *k == key)
+                .map(|(_, v)| v.as_str())
+        };
         let text = |key: &str| {
             optional(key).ok_or_else(|| CommitError::corrupt(path, format!("has no line `{key}`")))
         };
@@ -108,7 +114,8 @@ impl Note {
             CommitError::corrupt(path, format!("line `{key}`: {why}"))
         };
         let signed = |key: &str| text(key).and_then(|t| t.parse::<i64>().map_err(|e| bad(key, &e)));
-        let unsigned = |key: &str| text(key).and_then(|t| t.parse::<u64>().map_err(|e| bad(key, &e)));
+        let unsigned =
+            |key: &str| text(key).and_then(|t| t.parse::<u64>().map_err(|e| bad(key, &e)));
         let digest = |key: &str| text(key).and_then(|t| Digest::parse(t).map_err(|e| bad(key, &e)));
         let active = match (optional("positions"), optional("positions-at")) {
             (Some(coded), _) => Some(ActiveAt::Inline(
@@ -139,7 +146,9 @@ impl Note {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r")
+    text.replace('\\', "\\\\")
+        .replace('\n', "\\n")
+        .replace('\r', "\\r")
 }
 
 fn unescape(text: &str) -> Option<String> {
@@ -183,7 +192,10 @@ mod tests {
     #[test]
     fn the_bytes_of_version_1_are_pinned() {
         let golden = include_bytes!("../../../tests/golden/commit/published-note-1.txt");
-        assert_eq!(String::from_utf8(note().encode()).unwrap(), String::from_utf8(golden.to_vec()).unwrap());
+        assert_eq!(
+            String::from_utf8(note().encode()).unwrap(),
+            String::from_utf8(golden.to_vec()).unwrap()
+        );
         assert_eq!(Note::decode("n", golden).unwrap(), note());
     }
 

@@ -20,7 +20,10 @@ pub(crate) struct Paths {
 impl Paths {
     pub(crate) fn of_table(schema: &TableSchema) -> Result<Self> {
         let options = TableOptions::of(schema).map_err(config)?;
-        let beside = schema.options.bool("index-file-in-data-file-dir").map_err(config)?;
+        let beside = schema
+            .options
+            .bool("index-file-in-data-file-dir")
+            .map_err(config)?;
         Ok(Self {
             partitions: schema.partition_paths().map_err(config)?,
             data_dir: options.data_file.path_directory,
@@ -44,7 +47,11 @@ impl Paths {
     pub(crate) fn bucket(&self, partition: &BinaryRow, bucket: BucketId) -> Result<String> {
         let partition = self.partition(partition)?;
         let data_dir = self.data_dir.as_deref().unwrap_or_default();
-        Ok(layout::join([data_dir, &partition, &layout::bucket_dir(bucket)]))
+        Ok(layout::join([
+            data_dir,
+            &partition,
+            &layout::bucket_dir(bucket),
+        ]))
     }
 
     /// A file and its companions. Files outside the table are not ours to look at: no path.
@@ -55,11 +62,13 @@ impl Paths {
             File::Data(partition, bucket, meta) => {
                 let dir = self.bucket(partition, *bucket)?;
                 let names = std::iter::once(&meta.file_name).chain(&meta.extra_files);
-                Ok(names.map(|name| layout::join([dir.as_str(), name])).collect())
+                Ok(names
+                    .map(|name| layout::join([dir.as_str(), name]))
+                    .collect())
             }
-            File::Index(partition, bucket, meta) if self.index_beside_data => {
-                Ok(vec![layout::join([self.bucket(partition, *bucket)?.as_str(), &meta.file_name])])
-            }
+            File::Index(partition, bucket, meta) if self.index_beside_data => Ok(vec![
+                layout::join([self.bucket(partition, *bucket)?.as_str(), &meta.file_name]),
+            ]),
             File::Index(_, _, meta) => Ok(vec![layout::index_path(&meta.file_name)]),
         }
     }

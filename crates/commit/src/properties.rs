@@ -87,7 +87,14 @@ impl PositionMarks {
             objects.push((name.clone(), positions.finished.clone()));
             name
         });
-        (Self { active, finished_at, hash: positions_hash(positions) }, objects)
+        (
+            Self {
+                active,
+                finished_at,
+                hash: positions_hash(positions),
+            },
+            objects,
+        )
     }
 }
 
@@ -119,22 +126,38 @@ impl Marks {
     /// Reads the marks of a snapshot: `None` when it carries none (a foreign snapshot), an error when
     /// they are there and make no sense.
     pub fn of(snapshot: &Snapshot) -> Result<Option<Self>> {
-        let Some(job) = snapshot.property(JOB) else { return Ok(None) };
+        let Some(job) = snapshot.property(JOB) else {
+            return Ok(None);
+        };
         let wrong = |key: &str, why: String| {
-            CommitError::corrupt(format!("snapshot/snapshot-{}", snapshot.id), format!("property {key}: {why}"))
+            CommitError::corrupt(
+                format!("snapshot/snapshot-{}", snapshot.id),
+                format!("property {key}: {why}"),
+            )
         };
         let text = |key: &'static str| {
-            snapshot.property(key).ok_or_else(|| wrong(key, "is missing beside tidegate.job".to_owned()))
+            snapshot
+                .property(key)
+                .ok_or_else(|| wrong(key, "is missing beside tidegate.job".to_owned()))
         };
         let number = |key: &'static str| {
-            text(key).and_then(|t| t.parse::<u64>().map_err(|e| wrong(key, format!("`{t}`: {e}"))))
+            text(key).and_then(|t| {
+                t.parse::<u64>()
+                    .map_err(|e| wrong(key, format!("`{t}`: {e}")))
+            })
         };
-        let digest =
-            |key: &'static str| text(key).and_then(|t| Digest::parse(t).map_err(|e| wrong(key, e.0)));
-        let active = match (snapshot.property(POSITIONS), snapshot.property(POSITIONS_AT)) {
-            (Some(text), _) => Some(ActiveAt::Inline(
-                unbase64(text).ok_or_else(|| wrong(POSITIONS, "is not base64".to_owned()))?,
-            )),
+        let digest = |key: &'static str| {
+            text(key).and_then(|t| Digest::parse(t).map_err(|e| wrong(key, e.0)))
+        };
+        let active = match (
+            snapshot.property(POSITIONS),
+            snapshot.property(POSITIONS_AT),
+        ) {
+            (Some(text), _) => {
+                Some(ActiveAt::Inline(unbase64(text).ok_or_else(|| {
+                    wrong(POSITIONS, "is not base64".to_owned())
+                })?))
+            }
             (None, Some(name)) => Some(ActiveAt::Object(name.to_owned())),
             (None, None) => None,
         };
@@ -163,12 +186,16 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 pub(crate) fn base64(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
-        let group = chunk.iter().fold(0u32, |sum, b| (sum << 8) | u32::from(*b))
-            << (8 * (3 - chunk.len()));
+        let group =
+            chunk.iter().fold(0u32, |sum, b| (sum << 8) | u32::from(*b)) << (8 * (3 - chunk.len()));
         for at in 0..4 {
             let sextet = (group >> (18 - 6 * at)) & 63;
             let symbol = ALPHABET.get(sextet as usize).copied().unwrap_or(b'=');
-            out.push(if at > chunk.len() { '=' } else { char::from(symbol) });
+            out.push(if at > chunk.len() {
+                '='
+            } else {
+                char::from(symbol)
+            });
         }
     }
     out
@@ -176,7 +203,7 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
 
 /// Reads standard base64 with padding.
 pub(crate) fn unbase64(text: &str) -> Option<Vec<u8>> {
-    if text.len() % 4 != 0 {
+    if !text.len().is_multiple_of(4) {
         return None;
     }
     let body = text.trim_end_matches('=');
@@ -194,7 +221,13 @@ pub(crate) fn unbase64(text: &str) -> Option<Vec<u8>> {
             group = (group << 6) | u32::try_from(sextet).ok()?;
         }
         group <<= 6 * (4 - chunk.len());
-        out.extend(group.to_be_bytes().into_iter().skip(1).take(chunk.len() - 1));
+        out.extend(
+            group
+                .to_be_bytes()
+                .into_iter()
+                .skip(1)
+                .take(chunk.len() - 1),
+        );
     }
     Some(out)
 }
@@ -206,8 +239,13 @@ mod tests {
 
     #[test]
     fn base64_is_the_standard_one() {
-        let pairs =
-            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
+        let pairs = [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foobar", "Zm9vYmFy"),
+        ];
         for (plain, coded) in pairs {
             assert_eq!(base64(plain.as_bytes()), coded);
             assert_eq!(unbase64(coded), Some(plain.as_bytes().to_vec()));
@@ -227,7 +265,10 @@ mod tests {
     #[test]
     fn the_hash_tells_the_parts_apart() {
         let hash = |active: &[u8], finished: &[u8]| {
-            positions_hash(&Positions { active: active.to_vec(), finished: finished.to_vec() })
+            positions_hash(&Positions {
+                active: active.to_vec(),
+                finished: finished.to_vec(),
+            })
         };
         assert_ne!(hash(b"ab", b""), hash(b"a", b"b"));
         assert_ne!(hash(b"", b"ab"), hash(b"ab", b""));
@@ -237,13 +278,21 @@ mod tests {
     #[test]
     fn only_large_active_positions_leave_the_snapshot() {
         let job = JobName::new("j").unwrap();
-        let small = Positions { active: vec![7; INLINE_POSITIONS], finished: vec![] };
+        let small = Positions {
+            active: vec![7; INLINE_POSITIONS],
+            finished: vec![],
+        };
         let (marks, objects) = PositionMarks::of(&job, &small);
         assert!(matches!(marks.active, ActiveAt::Inline(_)));
         assert_eq!((marks.finished_at, objects.len()), (None, 0));
-        let large = Positions { active: vec![7; INLINE_POSITIONS + 1], finished: vec![1] };
+        let large = Positions {
+            active: vec![7; INLINE_POSITIONS + 1],
+            finished: vec![1],
+        };
         let (marks, objects) = PositionMarks::of(&job, &large);
-        assert!(matches!(&marks.active, ActiveAt::Object(n) if n.starts_with("tidegate/jobs/j/positions-")));
+        assert!(
+            matches!(&marks.active, ActiveAt::Object(n) if n.starts_with("tidegate/jobs/j/positions-"))
+        );
         assert_eq!(objects.len(), 2);
     }
 }

@@ -41,7 +41,10 @@ impl Partitions {
     }
 
     pub(crate) fn row(&self, id: PartitionId) -> Result<&BinaryRow> {
-        usize::try_from(id.0).ok().and_then(|at| self.rows.get(at)).ok_or_else(|| unknown(&id))
+        usize::try_from(id.0)
+            .ok()
+            .and_then(|at| self.rows.get(at))
+            .ok_or_else(|| unknown(&id))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -53,7 +56,7 @@ impl Partitions {
 #[derive(Clone, Debug)]
 pub(crate) enum Object {
     /// With everything that its list says of it.
-    Manifest(ManifestFile),
+    Manifest(Box<ManifestFile>),
     /// Name and exact size.
     List(String, u64),
     /// Index manifest, or statistics file.
@@ -73,7 +76,10 @@ impl Objects {
     }
 
     pub(crate) fn get(&self, id: ObjectId) -> Result<&Object> {
-        usize::try_from(id.0).ok().and_then(|at| self.list.get(at)).ok_or_else(|| unknown(&id))
+        usize::try_from(id.0)
+            .ok()
+            .and_then(|at| self.list.get(at))
+            .ok_or_else(|| unknown(&id))
     }
 
     pub(crate) fn manifest(&self, id: ObjectId) -> Result<&ManifestFile> {
@@ -105,7 +111,12 @@ impl Objects {
             count(manifest.num_added_files),
             count(manifest.num_deleted_files),
         );
-        ManifestSummary { id: self.add(Object::Manifest(manifest)), size, added, deleted }
+        ManifestSummary {
+            id: self.add(Object::Manifest(Box::new(manifest))),
+            size,
+            added,
+            deleted,
+        }
     }
 }
 
@@ -113,7 +124,7 @@ impl Objects {
 #[derive(Clone, Debug)]
 pub(crate) enum File {
     /// A data or changelog file of a partition and bucket.
-    Data(BinaryRow, BucketId, DataFileMeta),
+    Data(BinaryRow, BucketId, Box<DataFileMeta>),
     /// An index file of a partition and bucket.
     Index(BinaryRow, BucketId, IndexFileMeta),
 }
@@ -148,7 +159,9 @@ impl Files {
         meta: &DataFileMeta,
     ) -> FileId {
         let key = FileKey::Data(identity(partition, bucket, meta));
-        self.intern(key, || File::Data(partition.clone(), bucket, meta.clone()))
+        self.intern(key, || {
+            File::Data(partition.clone(), bucket, Box::new(meta.clone()))
+        })
     }
 
     pub(crate) fn index(
@@ -177,7 +190,10 @@ impl Files {
     }
 
     pub(crate) fn get(&self, id: FileId) -> Result<&File> {
-        usize::try_from(id.0).ok().and_then(|at| self.list.get(at)).ok_or_else(|| unknown(&id))
+        usize::try_from(id.0)
+            .ok()
+            .and_then(|at| self.list.get(at))
+            .ok_or_else(|| unknown(&id))
     }
 }
 
@@ -199,7 +215,10 @@ pub(crate) fn identity(
 }
 
 fn unknown(id: &dyn std::fmt::Display) -> CommitError {
-    CommitError::corrupt("protocol", format!("asks for {id}, which was never named to it"))
+    CommitError::corrupt(
+        "protocol",
+        format!("asks for {id}, which was never named to it"),
+    )
 }
 
 /// All ids of one commit.
@@ -250,7 +269,9 @@ impl Registry {
             epoch,
             restored,
             seen: extras.map_or(tidegate_protocol::Seen::Unknown, |e| e.seen.clone()),
-            positions: extras.and_then(|e| e.positions.as_ref()).map(positions_hash),
+            positions: extras
+                .and_then(|e| e.positions.as_ref())
+                .map(positions_hash),
             replaces: extras.and_then(|e| e.replaces),
             watermark: decoded.java.watermark,
             append,
@@ -268,21 +289,29 @@ struct Place<'a> {
 
 impl Place<'_> {
     fn data(&mut self, files: &[DataFileMeta], out: &mut Vec<FileChange>) {
-        out.extend(files.iter().map(|meta| FileChange {
-            file: self.files.data(&self.message.partition, self.message.bucket, meta),
-            partition: self.partition,
-            bucket: self.message.bucket,
-            total_buckets: self.total_buckets,
-            rows: meta.row_count,
+        out.extend(files.iter().map(|meta| {
+            FileChange {
+                file: self
+                    .files
+                    .data(&self.message.partition, self.message.bucket, meta),
+                partition: self.partition,
+                bucket: self.message.bucket,
+                total_buckets: self.total_buckets,
+                rows: meta.row_count,
+            }
         }));
     }
 
     fn index(&mut self, files: &[IndexFileMeta], out: &mut Vec<IndexChange>) {
-        out.extend(files.iter().map(|meta| IndexChange {
-            file: self.files.index(&self.message.partition, self.message.bucket, meta),
-            partition: self.partition,
-            bucket: self.message.bucket,
-            deletion_vectors: meta.index_type == DELETION_VECTORS,
+        out.extend(files.iter().map(|meta| {
+            IndexChange {
+                file: self
+                    .files
+                    .index(&self.message.partition, self.message.bucket, meta),
+                partition: self.partition,
+                bucket: self.message.bucket,
+                deletion_vectors: meta.index_type == DELETION_VECTORS,
+            }
         }));
     }
 }

@@ -7,10 +7,8 @@
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tidegate_format::hint;
 use tidegate_model::{SnapshotId, layout};
-use tidegate_protocol::guard::{
-    Closed, Rollback, Surroundings, WayOut, WayOutPlan, way_out,
-};
 use tidegate_protocol::SnapshotFact;
+use tidegate_protocol::guard::{Closed, Rollback, Surroundings, WayOut, WayOutPlan, way_out};
 use tidegate_sink::{CommitIdentifier, Digest, Positions, Resolution, ResolutionPlan, Saved};
 
 use crate::committable;
@@ -41,7 +39,11 @@ impl PaimonCommitter {
         let view = self.view(&own)?;
         let state = self.saved_state(saved, &own).await?;
         let around = self.around().await?;
-        let facts = around.snapshots.iter().map(Visible::fact).collect::<Result<Vec<_>>>()?;
+        let facts = around
+            .snapshots
+            .iter()
+            .map(Visible::fact)
+            .collect::<Result<Vec<_>>>()?;
         let surroundings = Surroundings {
             snapshots: facts,
             tags: around.tags.clone(),
@@ -64,14 +66,19 @@ impl PaimonCommitter {
         };
         if !dry_run {
             if let Some(target) = &plan.roll_back_to {
-                self.roll_back(target, &plan.removed, &removed_tags, &around).await?;
+                self.roll_back(target, &plan.removed, &removed_tags, &around)
+                    .await?;
             }
             self.executor.known = Known::Nothing;
             self.executor.published_objects.clear();
             self.ledger = self.fresh_ledger();
             self.newest = None;
         }
-        Ok(ResolutionPlan { steps, positions, above: plan.above })
+        Ok(ResolutionPlan {
+            steps,
+            positions,
+            above: plan.above,
+        })
     }
 
     async fn around(&self) -> Result<Around> {
@@ -79,8 +86,10 @@ impl PaimonCommitter {
         let ids = meta.snapshot_ids().await?;
         let snapshots = meta.snapshots_of(ids).await?;
         let tags = self.names(layout::TAG_DIR).await?;
-        let tags: Vec<String> =
-            tags.iter().filter_map(|n| layout::tag_name(n).map(str::to_owned)).collect();
+        let tags: Vec<String> = tags
+            .iter()
+            .filter_map(|n| layout::tag_name(n).map(str::to_owned))
+            .collect();
         // A tag that cannot be read ends the plan: nothing counts as unprotected by accident (B30).
         let tags: Vec<(String, SnapshotId)> = stream::iter(tags)
             .map(|name| async move {
@@ -93,14 +102,25 @@ impl PaimonCommitter {
             .try_collect()
             .await?;
         let changelogs = self.names(layout::CHANGELOG_DIR).await?;
-        let changelogs = changelogs.iter().filter_map(|n| layout::changelog_id(n)).collect();
-        Ok(Around { snapshots, tags, changelogs })
+        let changelogs = changelogs
+            .iter()
+            .filter_map(|n| layout::changelog_id(n))
+            .collect();
+        Ok(Around {
+            snapshots,
+            tags,
+            changelogs,
+        })
     }
 
     async fn names(&self, dir: &str) -> Result<Vec<String>> {
         let names = self.executor.meta.store.list_names(dir).await;
         let names = names.map_err(|e| CommitError::store(format!("listing {dir}/"), e))?;
-        Ok(names.into_iter().filter(|e| !e.is_dir).map(|e| e.name).collect())
+        Ok(names
+            .into_iter()
+            .filter(|e| !e.is_dir)
+            .map(|e| e.name)
+            .collect())
     }
 
     /// The positions with this hash, wherever they are held.
@@ -110,7 +130,11 @@ impl PaimonCommitter {
         saved: &Saved,
         around: &Around,
     ) -> Result<Option<Positions>> {
-        if let Some(positions) = saved.positions.as_ref().filter(|p| positions_hash(p) == hash) {
+        if let Some(positions) = saved
+            .positions
+            .as_ref()
+            .filter(|p| positions_hash(p) == hash)
+        {
             return Ok(Some(positions.clone()));
         }
         for framed in &saved.committables {
@@ -128,7 +152,12 @@ impl PaimonCommitter {
                 return read_positions(meta, &marks).await.map(Some);
             }
         }
-        match self.noted.as_ref().and_then(|n| n.positions.as_ref()).filter(|m| m.hash == hash) {
+        match self
+            .noted
+            .as_ref()
+            .and_then(|n| n.positions.as_ref())
+            .filter(|m| m.hash == hash)
+        {
             Some(marks) => read_positions(meta, marks).await.map(Some),
             None => Ok(None),
         }
@@ -149,7 +178,11 @@ impl PaimonCommitter {
         // What was planned must still be the whole of it: a commit that came meanwhile would be left
         // above a hole (B34).
         if let Some(newest) = around.snapshots.last() {
-            let above = self.executor.meta.snapshot(newest.snapshot.id.next()).await?;
+            let above = self
+                .executor
+                .meta
+                .snapshot(newest.snapshot.id.next())
+                .await?;
             let stands = self.executor.meta.snapshot(newest.snapshot.id).await?;
             if above.is_some() || stands.is_none_or(|s| s.bytes != newest.bytes) {
                 return Err(CommitError::Refused(
@@ -160,7 +193,11 @@ impl PaimonCommitter {
         }
         // LATEST first: Java believes a hint whose successor is absent [C-51a].
         let hinted = match target {
-            Rollback::To(id) => store.put(layout::LATEST_PATH, hint::encode(*id).into()).await,
+            Rollback::To(id) => {
+                store
+                    .put(layout::LATEST_PATH, hint::encode(*id).into())
+                    .await
+            }
             Rollback::Empty => store.delete(layout::LATEST_PATH).await,
         };
         hinted.map_err(|e| CommitError::store("making the LATEST hint true", e))?;
@@ -177,7 +214,11 @@ impl PaimonCommitter {
             delete(&store, &layout::changelog_path(*id)).await?;
         }
         // The note last: until then the guard sees the mismatch and the way out is taken again.
-        let own = around.snapshots.iter().rev().filter(|v| v.snapshot.id <= top);
+        let own = around
+            .snapshots
+            .iter()
+            .rev()
+            .filter(|v| v.snapshot.id <= top);
         let mut note = None;
         for visible in own {
             if visible.snapshot.commit_user == self.run.user {
@@ -197,19 +238,30 @@ impl PaimonCommitter {
 }
 
 async fn delete(store: &tidegate_storage::Store, path: &str) -> Result<()> {
-    store.delete(path).await.map_err(|e| CommitError::store(format!("deleting {path}"), e))
+    store
+        .delete(path)
+        .await
+        .map_err(|e| CommitError::store(format!("deleting {path}"), e))
 }
 
 /// Tags whose snapshot goes: with it their name would point into nothing that the table knows.
 fn tags_above(plan: &WayOutPlan, around: &Around) -> Vec<(String, SnapshotId)> {
     let gone = |id: &SnapshotId| plan.removed.iter().any(|s| s.id == *id);
-    around.tags.iter().filter(|(_, id)| gone(id)).cloned().collect()
+    around
+        .tags
+        .iter()
+        .filter(|(_, id)| gone(id))
+        .cloned()
+        .collect()
 }
 
 fn describe(plan: &WayOutPlan, tags: &[(String, SnapshotId)]) -> Vec<String> {
     let mut steps = Vec::new();
     let list = |ids: &[CommitIdentifier]| {
-        ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        ids.iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", ")
     };
     match &plan.roll_back_to {
         Some(Rollback::To(id)) => steps.push(format!("the table goes back to snapshot {id}")),
@@ -226,10 +278,16 @@ fn describe(plan: &WayOutPlan, tags: &[(String, SnapshotId)]) -> Vec<String> {
         steps.push(format!("tag {name} of snapshot {id} is removed"));
     }
     if !plan.publish.is_empty() {
-        steps.push(format!("saved commits {} are published", list(&plan.publish)));
+        steps.push(format!(
+            "saved commits {} are published",
+            list(&plan.publish)
+        ));
     }
     if !plan.give_up.is_empty() {
-        steps.push(format!("saved commits {} are given up", list(&plan.give_up)));
+        steps.push(format!(
+            "saved commits {} are given up",
+            list(&plan.give_up)
+        ));
     }
     if let Some(above) = plan.above {
         steps.push(format!("new commits are numbered above {above}"));
@@ -240,9 +298,14 @@ fn describe(plan: &WayOutPlan, tags: &[(String, SnapshotId)]) -> Vec<String> {
 fn closed(closed: Closed) -> CommitError {
     CommitError::Refused(match closed {
         Closed::OthersWouldGo { snapshots, tags } => {
-            let mut what: Vec<String> =
-                snapshots.iter().map(|s| format!("snapshot {} of {}", s.id, s.user)).collect();
-            what.extend(tags.iter().map(|(name, id)| format!("tag {name} of snapshot {id}")));
+            let mut what: Vec<String> = snapshots
+                .iter()
+                .map(|s| format!("snapshot {} of {}", s.id, s.user))
+                .collect();
+            what.extend(
+                tags.iter()
+                    .map(|(name, id)| format!("tag {name} of snapshot {id}")),
+            );
             format!(
                 "the rollback would take what others made with it: {}; --including-others allows it",
                 what.join(", ")

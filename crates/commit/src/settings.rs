@@ -13,7 +13,11 @@ use crate::manifests::ManifestSettings;
 
 /// Refuses what this build would commit wrongly, naming the option.
 fn check_supported(schema: &TableSchema) -> Result<()> {
-    for key in ["row-tracking.enabled", "data-evolution.enabled", "sequence.snapshot-ordering"] {
+    for key in [
+        "row-tracking.enabled",
+        "data-evolution.enabled",
+        "sequence.snapshot-ordering",
+    ] {
         if schema.options.bool(key).map_err(config)? == Some(true) {
             return Err(CommitError::Config(format!(
                 "tables with {key}=true cannot be committed to by this version"
@@ -22,9 +26,9 @@ fn check_supported(schema: &TableSchema) -> Result<()> {
     }
     match schema.options.get("manifest.format") {
         None | Some("avro") => Ok(()),
-        Some(format) => {
-            Err(CommitError::Config(format!("manifest.format={format}: only avro is known")))
-        }
+        Some(format) => Err(CommitError::Config(format!(
+            "manifest.format={format}: only avro is known"
+        ))),
     }
 }
 
@@ -53,7 +57,11 @@ impl TableSettings {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let publish_empty = commit.empty_commit_makes_snapshot();
         let protocol = Settings {
-            empty: if publish_empty { EmptyCommits::Publish } else { EmptyCommits::Ignore },
+            empty: if publish_empty {
+                EmptyCommits::Publish
+            } else {
+                EmptyCommits::Ignore
+            },
             max_retries: commit.max_retries,
             min_retry_wait_millis: millis(commit.min_retry_wait),
             max_retry_wait_millis: millis(commit.max_retry_wait),

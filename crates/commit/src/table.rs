@@ -33,7 +33,9 @@ pub async fn create_table(store: &Store, schema: &TableSchema) -> Result<()> {
     match outcome {
         Create::Created => Ok(()),
         Create::Exists(theirs) if theirs == bytes => Ok(()),
-        Create::Exists(_) => Err(CommitError::TableExists { url: store.url().to_owned() }),
+        Create::Exists(_) => Err(CommitError::TableExists {
+            url: store.url().to_owned(),
+        }),
         Create::Unknown(error) | Create::Failed(error) => {
             Err(CommitError::store(format!("creating {path}"), error))
         }
@@ -48,7 +50,9 @@ pub async fn load_schema(store: &Store) -> Result<TableSchema> {
     let meta = meta(store);
     match meta.newest_schema_id().await? {
         Some(id) => meta.schema(id).await,
-        None => Err(CommitError::NoTable { url: store.url().to_owned() }),
+        None => Err(CommitError::NoTable {
+            url: store.url().to_owned(),
+        }),
     }
 }
 
@@ -67,7 +71,12 @@ pub async fn latest_snapshot(store: &Store) -> Result<Option<Snapshot>> {
 pub async fn snapshots(store: &Store) -> Result<Vec<Snapshot>> {
     let meta = meta(store);
     let ids = meta.snapshot_ids().await?;
-    Ok(meta.snapshots_of(ids).await?.into_iter().map(|visible| visible.snapshot).collect())
+    Ok(meta
+        .snapshots_of(ids)
+        .await?
+        .into_iter()
+        .map(|visible| visible.snapshot)
+        .collect())
 }
 
 /// One snapshot with its bytes and identity; `None` where there is none.

@@ -65,7 +65,15 @@ impl LiveView {
         };
         let types = schema.partition_types();
         let buckets = OnceCell::new();
-        Ok(Self { inner: Arc::new(Inner { meta, base, types, newest_committed, buckets }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                meta,
+                base,
+                types,
+                newest_committed,
+                buckets,
+            }),
+        })
     }
 
     /// The snapshot; `None` for a table without any.
@@ -107,13 +115,18 @@ impl LiveView {
 
     async fn read(&self) -> Result<Buckets> {
         let mut buckets = Buckets::default();
-        let Some(base) = &self.inner.base else { return Ok(buckets) };
+        let Some(base) = &self.inner.base else {
+            return Ok(buckets);
+        };
         let meta = &self.inner.meta;
         let manifests = meta.manifests(&base.snapshot).await?;
         for entry in live_entries(meta, &manifests, &self.inner.types, None).await? {
             if entry.total_buckets > 0 {
                 let total = entry.total_buckets;
-                let known = *buckets.totals.entry(entry.partition.clone()).or_insert(total);
+                let known = *buckets
+                    .totals
+                    .entry(entry.partition.clone())
+                    .or_insert(total);
                 if known != total {
                     return Err(CommitError::corrupt(
                         format!("snapshot/snapshot-{}", base.snapshot.id),
@@ -123,11 +136,19 @@ impl LiveView {
             }
             let mut file = entry.file;
             file.value_stats = SimpleStats::empty();
-            buckets.files.entry((entry.partition, entry.bucket)).or_default().files.push(file);
+            buckets
+                .files
+                .entry((entry.partition, entry.bucket))
+                .or_default()
+                .files
+                .push(file);
         }
         if let Some(index) = &base.snapshot.index_manifest {
             for entry in meta.index_entries(index).await? {
-                let bucket = buckets.files.entry((entry.partition, entry.bucket)).or_default();
+                let bucket = buckets
+                    .files
+                    .entry((entry.partition, entry.bucket))
+                    .or_default();
                 bucket.index_files.push(entry.file);
             }
         }

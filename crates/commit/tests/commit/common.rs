@@ -1,7 +1,6 @@
 //! A table of an imaginary writer: data files are a few bytes, metadata is real. [`Table::check`]
 //! reads the table with the decoders only, not with the code under test.
 
-
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,22 +54,30 @@ impl Seen {
     }
 
     pub(crate) fn rows(&self) -> i64 {
-        self.snapshots.last().and_then(|s| s.total_record_count).unwrap_or(0)
+        self.snapshots
+            .last()
+            .and_then(|s| s.total_record_count)
+            .unwrap_or(0)
     }
 
     pub(crate) fn identifiers(&self) -> Vec<i64> {
-        self.snapshots.iter().map(|s| s.commit_identifier.0).collect()
+        self.snapshots
+            .iter()
+            .map(|s| s.commit_identifier.0)
+            .collect()
     }
 }
 
 impl Table {
     pub(crate) async fn memory(options: &[(&str, &str)]) -> Self {
-        let store = Store::open(&format!("memory://commit-{}", unique()), &BTreeMap::new()).unwrap();
+        let store =
+            Store::open(&format!("memory://commit-{}", unique()), &BTreeMap::new()).unwrap();
         Self::over(store, options, false, None).await
     }
 
     pub(crate) async fn memory_partitioned(options: &[(&str, &str)]) -> Self {
-        let store = Store::open(&format!("memory://commit-{}", unique()), &BTreeMap::new()).unwrap();
+        let store =
+            Store::open(&format!("memory://commit-{}", unique()), &BTreeMap::new()).unwrap();
         Self::over(store, options, true, None).await
     }
 
@@ -90,13 +97,25 @@ impl Table {
         let store = store.with_retry(RetryPolicy::none());
         let columns = vec![
             DataField::new("id", DataType::nullable(LogicalType::BigInt)),
-            DataField::new("dt", DataType::nullable(LogicalType::VarChar(i32::MAX as u32))),
+            DataField::new(
+                "dt",
+                DataType::nullable(LogicalType::VarChar(i32::MAX as u32)),
+            ),
         ];
-        let keys = if partitioned { vec!["dt".to_owned()] } else { vec![] };
+        let keys = if partitioned {
+            vec!["dt".to_owned()]
+        } else {
+            vec![]
+        };
         let options: Options = options.iter().copied().collect();
         let schema = TableSchema::create(columns, keys, vec![], options, None, 1_000).unwrap();
         create_table(&store, &schema).await.unwrap();
-        Self { store, schema, partitioned, _dir: dir }
+        Self {
+            store,
+            schema,
+            partitioned,
+            _dir: dir,
+        }
     }
 
     pub(crate) fn env(&self, seed: u64) -> Arc<SeededEnv> {
@@ -108,7 +127,9 @@ impl Table {
     }
 
     pub(crate) async fn committer_on(&self, store: Store, run: &Run) -> PaimonCommitter {
-        PaimonCommitter::open_with(store, run.clone(), self.env(unique())).await.unwrap()
+        PaimonCommitter::open_with(store, run.clone(), self.env(unique()))
+            .await
+            .unwrap()
     }
 
     /// The partition of a name; the empty row where the table has none.
@@ -134,14 +155,23 @@ impl Table {
         rows: i64,
     ) -> CommitMessage {
         let partition = self.partition(dt);
-        let file = data_file(&format!("data-{}{:032}-0.parquet", run.prefix, unique()), rows);
+        let file = data_file(
+            &format!("data-{}{:032}-0.parquet", run.prefix, unique()),
+            rows,
+        );
         let path = self.path(&partition, bucket, &file.file_name);
-        self.store.write_once(&path, vec![b'x'; rows as usize].into()).await.unwrap();
+        self.store
+            .write_once(&path, vec![b'x'; rows as usize].into())
+            .await
+            .unwrap();
         CommitMessage {
             partition,
             bucket,
             total_buckets,
-            data: DataIncrement { new_files: vec![file], ..Default::default() },
+            data: DataIncrement {
+                new_files: vec![file],
+                ..Default::default()
+            },
             compact: CompactIncrement::default(),
         }
     }
@@ -165,7 +195,11 @@ impl Table {
             .collect();
         ids.sort_unstable();
         if let (Some(first), Some(last)) = (ids.first(), ids.last()) {
-            assert_eq!(ids, (*first..=*last).collect::<Vec<_>>(), "snapshot ids are dense");
+            assert_eq!(
+                ids,
+                (*first..=*last).collect::<Vec<_>>(),
+                "snapshot ids are dense"
+            );
         }
         for id in ids {
             let path = format!("snapshot/snapshot-{id}");
@@ -176,14 +210,23 @@ impl Table {
             let mut live: BTreeMap<String, i64> = BTreeMap::new();
             let mut deleted: HashMap<String, i64> = HashMap::new();
             let mut base_rows = 0;
-            for (n, list) in [&s.base_manifest_list, &s.delta_manifest_list].into_iter().enumerate() {
+            for (n, list) in [&s.base_manifest_list, &s.delta_manifest_list]
+                .into_iter()
+                .enumerate()
+            {
                 let list_path = layout::manifest_path(&list.name);
-                let bytes = store.get(&list_path).await.expect("a list that a snapshot names");
+                let bytes = store
+                    .get(&list_path)
+                    .await
+                    .expect("a list that a snapshot names");
                 assert_eq!(list.size, Some(bytes.len() as i64), "size of {list_path}");
                 used.insert(list_path);
                 for m in manifest_list::decode(&bytes).unwrap() {
                     let path = layout::manifest_path(&m.file_name);
-                    let bytes = store.get(&path).await.expect("a manifest that a list names");
+                    let bytes = store
+                        .get(&path)
+                        .await
+                        .expect("a manifest that a list names");
                     assert_eq!(m.file_size, bytes.len() as i64, "size of {path}");
                     used.insert(path);
                     let entries = manifest::decode(&bytes).unwrap();
@@ -209,28 +252,51 @@ impl Table {
                     base_rows = live.values().sum::<i64>();
                 }
             }
-            assert!(deleted.is_empty(), "snapshot {id} deletes what it does not have: {deleted:?}");
+            assert!(
+                deleted.is_empty(),
+                "snapshot {id} deletes what it does not have: {deleted:?}"
+            );
             let rows: i64 = live.values().sum();
             assert_eq!(s.total_record_count, Some(rows), "rows of snapshot {id}");
-            assert_eq!(s.delta_record_count, Some(rows - base_rows), "delta of snapshot {id}");
+            assert_eq!(
+                s.delta_record_count,
+                Some(rows - base_rows),
+                "delta of snapshot {id}"
+            );
             if let Some(index) = &s.index_manifest {
                 let path = layout::manifest_path(index);
                 let entries = index_manifest::decode(&store.get(&path).await.unwrap()).unwrap();
                 used.insert(path);
-                used.extend(entries.iter().map(|e| layout::index_path(&e.file.file_name)));
+                used.extend(
+                    entries
+                        .iter()
+                        .map(|e| layout::index_path(&e.file.file_name)),
+                );
             }
             for path in live.keys() {
                 let meta = store.head(path).await.unwrap();
-                assert!(meta.is_some(), "snapshot {id} names {path}, which is not there");
+                assert!(
+                    meta.is_some(),
+                    "snapshot {id} names {path}, which is not there"
+                );
             }
             used.extend(live.keys().cloned());
             seen.live = live.into_keys().collect();
             if let (Some(before), false) = (seen.snapshots.last(), seen.snapshots.is_empty()) {
-                assert!(s.time_millis >= before.time_millis, "the clock of snapshot {id}");
+                assert!(
+                    s.time_millis >= before.time_millis,
+                    "the clock of snapshot {id}"
+                );
             }
             seen.snapshots.push(s);
         }
-        let free = ["schema/", "tidegate/", "tag/", "snapshot/LATEST", "snapshot/EARLIEST"];
+        let free = [
+            "schema/",
+            "tidegate/",
+            "tag/",
+            "snapshot/LATEST",
+            "snapshot/EARLIEST",
+        ];
         seen.orphans = objects
             .into_iter()
             .map(|o| o.path)
@@ -258,7 +324,9 @@ pub(crate) fn combine(
     messages: Vec<CommitMessage>,
 ) -> Committable {
     let context = context(committer.run(), checkpoint, replaces);
-    committer.combine_messages(&context, messages, 1, 1).unwrap()
+    committer
+        .combine_messages(&context, messages, 1, 1)
+        .unwrap()
 }
 
 pub(crate) fn data_file(name: &str, rows: i64) -> DataFileMeta {
@@ -304,7 +372,10 @@ pub(crate) fn run_of(job: &str, user: &str, epoch: u64) -> Run {
 }
 
 pub(crate) fn positions(n: u64) -> Positions {
-    Positions { active: format!("position {n}").into_bytes(), finished: vec![] }
+    Positions {
+        active: format!("position {n}").into_bytes(),
+        finished: vec![],
+    }
 }
 
 pub(crate) fn context(run: &Run, checkpoint: u64, replaces: Option<u64>) -> CommitContext {
@@ -323,7 +394,10 @@ pub(crate) fn is_published(outcome: &Outcome) -> bool {
 }
 
 pub(crate) fn is_visible(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Published(_) | Outcome::AlreadyPublished(_))
+    matches!(
+        outcome,
+        Outcome::Published(_) | Outcome::AlreadyPublished(_)
+    )
 }
 
 /// Polls a future `n` times and drops it; what it gave if it ended before.

@@ -1,7 +1,5 @@
 //! Whatever dies, fails or is dropped: each commit is visible exactly once, and nothing is left.
 
-
-
 use crate::common::{self, Table, combine, is_visible, poll_times, run};
 use tidegate_commit::clean;
 use tidegate_sink::{Committer, Outcome};
@@ -34,7 +32,15 @@ async fn after_a_death_at(table: &Table, fault: Fault, nth: u32) -> bool {
     assert!(matches!(again, Outcome::AlreadyPublished(_)), "{again:?}");
     let three = table.committable(&committer, 3, Some(2)).await;
     assert!(is_visible(&committer.commit(&three).await.unwrap()));
-    clean(&table.store, &second, &[first.prefix.clone()], &[], true).await.unwrap();
+    clean(
+        &table.store,
+        &second,
+        std::slice::from_ref(&first.prefix),
+        &[],
+        true,
+    )
+    .await
+    .unwrap();
 
     let seen = table.check().await;
     assert_eq!(seen.identifiers(), [1, 2, 3], "death at request {nth}");
@@ -46,7 +52,11 @@ async fn after_a_death_at(table: &Table, fault: Fault, nth: u32) -> bool {
 async fn every_death(fault: Fault, memory: bool) {
     let mut deaths = 0;
     for nth in 1.. {
-        let table = if memory { Table::memory(&[]).await } else { Table::file(&[]).await };
+        let table = if memory {
+            Table::memory(&[]).await
+        } else {
+            Table::file(&[]).await
+        };
         if !after_a_death_at(&table, fault, nth).await {
             break;
         }
@@ -91,7 +101,11 @@ async fn one_fault(fault: Fault, nth: u32) -> bool {
     assert!(is_visible(&outcome), "fault at request {nth}: {outcome:?}");
     let seen = table.check().await;
     assert_eq!(seen.identifiers(), [1, 2], "fault at request {nth}");
-    assert_eq!(seen.orphans, Vec::<String>::new(), "fault {fault:?} at request {nth}");
+    assert_eq!(
+        seen.orphans,
+        Vec::<String>::new(),
+        "fault {fault:?} at request {nth}"
+    );
     !faults.log().is_empty()
 }
 
@@ -135,7 +149,11 @@ async fn a_commit_dropped_at_any_await_is_settled_by_the_next_call() {
         assert!(is_visible(&outcome), "dropped after {n} polls: {outcome:?}");
         let seen = table.check().await;
         assert_eq!(seen.identifiers(), [1, 2, 3], "dropped after {n} polls");
-        assert_eq!(seen.orphans, Vec::<String>::new(), "dropped after {n} polls");
+        assert_eq!(
+            seen.orphans,
+            Vec::<String>::new(),
+            "dropped after {n} polls"
+        );
         if ended.is_some() {
             break;
         }
@@ -171,7 +189,9 @@ async fn a_publish_refused_for_good_cleans_up_its_own_attempt_only() {
     let mut committer = table.committer_on(store, &first).await;
     let one = table.committable(&committer, 1, None).await;
     faults.rule(
-        Rule::new(Fault::Before(ErrorKind::PermissionDenied)).on(Op::Create).path("snapshot-"),
+        Rule::new(Fault::Before(ErrorKind::PermissionDenied))
+            .on(Op::Create)
+            .path("snapshot-"),
     );
     let outcome = committer.commit(&one).await.unwrap();
     assert!(matches!(outcome, Outcome::Refused(_)), "{outcome:?}");

@@ -13,13 +13,17 @@ use tidegate_model::{
     BinaryRow, BucketId, CommitMessage, CompactIncrement, DataIncrement, EntryKind, Level, Snapshot,
 };
 use tidegate_protocol::{Seen, Token};
-use tidegate_sink::{CheckpointId, CommitContext, CommitUser, Committer, Epoch, JobName, Positions};
+use tidegate_sink::{
+    CheckpointId, CommitContext, CommitUser, Committer, Epoch, JobName, Positions,
+};
 use tidegate_storage::Store;
 
 use crate::common::{combine, data_file, is_published, run, unique};
 
 fn golden(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(path)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/golden")
+        .join(path)
 }
 
 fn message(names: &[&str]) -> CommitMessage {
@@ -41,11 +45,20 @@ fn the_bytes_of_a_committable_are_pinned() {
         job: JobName::new("orders").unwrap(),
         epoch: Epoch(3),
         checkpoint: CheckpointId(7),
-        positions: Some(Positions { active: b"now".to_vec(), finished: b"done".to_vec() }),
-        replaces: Some(Positions { active: b"before".to_vec(), finished: vec![] }),
+        positions: Some(Positions {
+            active: b"now".to_vec(),
+            finished: b"done".to_vec(),
+        }),
+        replaces: Some(Positions {
+            active: b"before".to_vec(),
+            finished: vec![],
+        }),
         watermark: Some(1_704_067_200_123),
     };
-    let seen = Seen::Snapshot { id: tidegate_model::SnapshotId(12), token: Token::new("5dac") };
+    let seen = Seen::Snapshot {
+        id: tidegate_model::SnapshotId(12),
+        token: Token::new("5dac"),
+    };
     let user = CommitUser::new("user-1").unwrap();
     let made = committable::combine(&user, &context, vec![message(&["a.parquet"])], 2, 2, seen);
     let made = made.unwrap();
@@ -55,7 +68,10 @@ fn the_bytes_of_a_committable_are_pinned() {
 
     let decoded = committable::decode(&made).unwrap();
     let extras = decoded.extras.clone().unwrap();
-    assert_eq!((extras.epoch, extras.checkpoint), (context.epoch, context.checkpoint));
+    assert_eq!(
+        (extras.epoch, extras.checkpoint),
+        (context.epoch, context.checkpoint)
+    );
     assert_eq!(extras.positions, context.positions);
     assert_eq!(decoded.java.watermark, context.watermark);
     // Every truncation and every tail is noticed.
@@ -87,7 +103,10 @@ fn java_committables_of_every_vector_are_framed_and_opened_again() {
         assert_eq!(decoded.extras, None);
         assert_eq!(framed.digest, digest(&decoded.java.messages, None));
         let frame = framed.to_bytes();
-        assert_eq!(tidegate_sink::Committable::from_bytes(&frame).unwrap(), framed);
+        assert_eq!(
+            tidegate_sink::Committable::from_bytes(&frame).unwrap(),
+            framed
+        );
         seen += 1;
     }
     assert!(seen > 50, "{seen} vectors");
@@ -151,7 +170,10 @@ async fn load(dir: &Path) -> Store {
                 continue;
             }
             let name = path.strip_prefix(dir).unwrap().to_str().unwrap().to_owned();
-            store.put(&name, std::fs::read(&path).unwrap().into()).await.unwrap();
+            store
+                .put(&name, std::fs::read(&path).unwrap().into())
+                .await
+                .unwrap();
         }
     }
     store
@@ -159,10 +181,19 @@ async fn load(dir: &Path) -> Store {
 
 async fn names(store: &Store, list: &ListRef) -> Vec<String> {
     let bytes = store.get(&layout::manifest_path(&list.name)).await.unwrap();
-    manifest_list::decode(&bytes).unwrap().into_iter().map(|m| m.file_name).collect()
+    manifest_list::decode(&bytes)
+        .unwrap()
+        .into_iter()
+        .map(|m| m.file_name)
+        .collect()
 }
 
-async fn continued(store: &Store, before: Option<Snapshot>, partition: BinaryRow, bucket: BucketId) {
+async fn continued(
+    store: &Store,
+    before: Option<Snapshot>,
+    partition: BinaryRow,
+    bucket: BucketId,
+) {
     let view = LiveView::open(store, None).await.unwrap();
     let files = view.bucket(&partition, bucket).await.unwrap();
     let mut message = message(&[&format!("data-{}-0.parquet", unique())]);
@@ -170,7 +201,9 @@ async fn continued(store: &Store, before: Option<Snapshot>, partition: BinaryRow
     message.bucket = bucket;
     message.total_buckets = files.total_buckets;
     let env = Arc::new(SeededEnv::new(7, 1_000));
-    let mut committer = PaimonCommitter::open_with(store.clone(), run("user", 1), env).await.unwrap();
+    let mut committer = PaimonCommitter::open_with(store.clone(), run("user", 1), env)
+        .await
+        .unwrap();
     let framed = combine(&committer, 1, None, vec![message]);
     let outcome = committer.commit(&framed).await.unwrap();
     assert!(is_published(&outcome), "{outcome:?}");
@@ -181,11 +214,23 @@ async fn continued(store: &Store, before: Option<Snapshot>, partition: BinaryRow
     assert_eq!(snapshot::encode(&ours), bytes, "Java's form");
     assert_eq!(ours.delta_record_count, Some(10));
     let Some(before) = before else { return };
-    assert_eq!(ours.total_record_count, before.total_record_count.map(|n| n + 10));
-    assert_eq!(ours.index_manifest, before.index_manifest, "index files are carried over");
-    assert_eq!(ours.next_row_id.unwrap_or(0), before.next_row_id.unwrap_or(0));
+    assert_eq!(
+        ours.total_record_count,
+        before.total_record_count.map(|n| n + 10)
+    );
+    assert_eq!(
+        ours.index_manifest, before.index_manifest,
+        "index files are carried over"
+    );
+    assert_eq!(
+        ours.next_row_id.unwrap_or(0),
+        before.next_row_id.unwrap_or(0)
+    );
     assert_eq!(ours.watermark, before.watermark);
-    assert!(ours.time_millis > before.time_millis, "the clock stood at 1970");
+    assert!(
+        ours.time_millis > before.time_millis,
+        "the clock stood at 1970"
+    );
     if ours.schema_id == before.schema_id {
         assert_eq!(ours.statistics, before.statistics);
     } else {
@@ -195,7 +240,10 @@ async fn continued(store: &Store, before: Option<Snapshot>, partition: BinaryRow
     manifests.extend(names(store, &before.delta_manifest_list).await);
     let base = names(store, &ours.base_manifest_list).await;
     let merged = base.iter().any(|name| !manifests.contains(name));
-    assert!(merged || base == manifests, "the base is all that was there, in order");
+    assert!(
+        merged || base == manifests,
+        "the base is all that was there, in order"
+    );
     let view = LiveView::open(store, None).await.unwrap();
     let after = view.bucket(&partition, bucket).await.unwrap();
     assert_eq!(after.files.len(), files.files.len() + 1);
@@ -244,6 +292,9 @@ async fn every_table_that_java_made_is_continued() {
     }
     assert!(done > 150, "{done} tables");
     for (name, why) in &refused {
-        assert!(why.contains("row-tracking") || why.contains("data-evolution"), "{name}: {why}");
+        assert!(
+            why.contains("row-tracking") || why.contains("data-evolution"),
+            "{name}: {why}"
+        );
     }
 }

@@ -15,13 +15,17 @@ async fn history_of(table: &Table, n: u64) -> Vec<Saved> {
     let mut saved = Vec::new();
     let mut newest: Option<Published> = None;
     for id in 1..=n {
-        let c = table.committable(&committer, id, (id > 1).then(|| id - 1)).await;
+        let c = table
+            .committable(&committer, id, (id > 1).then(|| id - 1))
+            .await;
         saved.push(Saved {
             committables: vec![c.clone()],
             newest_published: newest.clone(),
             positions: Some(positions(id)),
         });
-        let Outcome::Published(published) = committer.commit(&c).await.unwrap() else { panic!() };
+        let Outcome::Published(published) = committer.commit(&c).await.unwrap() else {
+            panic!()
+        };
         newest = Some(published);
     }
     saved
@@ -58,10 +62,16 @@ async fn large_positions_and_finished_sets_live_in_objects_written_once() {
         context.positions = Some(now.clone());
         context.replaces = before.replace(now);
         let messages = vec![table.message(committer.run(), "a", 10).await];
-        let c = committer.combine_messages(&context, messages, 1, 1).unwrap();
+        let c = committer
+            .combine_messages(&context, messages, 1, 1)
+            .unwrap();
         assert!(is_published(&committer.commit(&c).await.unwrap()));
         let mut other = table.committer(&run("user", 2)).await;
-        assert_eq!(other.history().await.unwrap().positions, before, "checkpoint {n}");
+        assert_eq!(
+            other.history().await.unwrap().positions,
+            before,
+            "checkpoint {n}"
+        );
     }
     let names = table.store.list_names("tidegate/jobs/job").await.unwrap();
     let count = |prefix: &str| names.iter().filter(|e| e.name.starts_with(prefix)).count();
@@ -78,14 +88,22 @@ async fn the_note_speaks_for_an_expired_snapshot() {
     history_of(&table, 2).await;
     let mut committer = table.committer(&run("user", 1)).await;
     committer.leave_note().await.unwrap();
-    let bytes = table.store.get("tidegate/jobs/job/published").await.unwrap();
+    let bytes = table
+        .store
+        .get("tidegate/jobs/job/published")
+        .await
+        .unwrap();
     let note = Note::decode("published", &bytes).unwrap();
     assert_eq!((note.identifier.0, note.snapshot), (2, SnapshotId(2)));
     let mut rival = table.committer(&run_of("rival", "rival", 1)).await;
     let c = table.committable(&rival, 1, None).await;
     assert!(is_published(&rival.commit(&c).await.unwrap()));
     for id in 1..=2 {
-        table.store.delete(&layout::snapshot_path(SnapshotId(id))).await.unwrap();
+        table
+            .store
+            .delete(&layout::snapshot_path(SnapshotId(id)))
+            .await
+            .unwrap();
     }
     let mut committer = table.committer(&run("user", 2)).await;
     let history = committer.history().await.unwrap();
@@ -97,10 +115,20 @@ async fn the_note_speaks_for_an_expired_snapshot() {
 async fn a_torn_note_is_an_error_that_names_it() {
     let table = Table::memory(&[]).await;
     let mut committer = table.committer(&run("user", 1)).await;
-    table.store.put("tidegate/jobs/job/published", "tidegate published note 1\n".into()).await.unwrap();
+    table
+        .store
+        .put(
+            "tidegate/jobs/job/published",
+            "tidegate published note 1\n".into(),
+        )
+        .await
+        .unwrap();
     let error = committer.history().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
-    assert!(error.to_string().contains("tidegate/jobs/job/published"), "{error}");
+    assert!(
+        error.to_string().contains("tidegate/jobs/job/published"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -111,14 +139,19 @@ async fn standings_are_judged_on_the_own_snapshots() {
     let mut committer = table.committer(&run("user", 2)).await;
     // Checkpoint 4 saved commit 4, which the table shows: the usual crash after publish.
     let standing = committer.standing(&saved[3]).await.unwrap();
-    let Standing::AheadByPrefix(commits) = standing else { panic!("{standing:?}") };
+    let Standing::AheadByPrefix(commits) = standing else {
+        panic!("{standing:?}")
+    };
     assert_eq!(commits.len(), 1);
     // Checkpoint 2 knows nothing of 3 and 4.
     let standing = committer.standing(&saved[1]).await.unwrap();
     let Standing::Mismatch(Mismatch::AheadBeyond { commits }) = standing else {
         panic!("{standing:?}")
     };
-    assert_eq!(commits.iter().map(|c| c.identifier.0).collect::<Vec<_>>(), [3, 4]);
+    assert_eq!(
+        commits.iter().map(|c| c.identifier.0).collect::<Vec<_>>(),
+        [3, 4]
+    );
     // A checkpoint that knows 4 as published and holds an unpublished 5.
     let five = table.committable(&committer, 5, Some(4)).await;
     let history = committer.history().await.unwrap();
@@ -130,15 +163,28 @@ async fn standings_are_judged_on_the_own_snapshots() {
     assert_eq!(committer.standing(&later).await.unwrap(), Standing::Equal);
     // Same identifier, other content.
     let other: Committable = table.committable(&committer, 4, Some(3)).await;
-    let diverged = Saved { committables: vec![other], ..saved[3].clone() };
+    let diverged = Saved {
+        committables: vec![other],
+        ..saved[3].clone()
+    };
     let standing = committer.standing(&diverged).await.unwrap();
-    assert!(matches!(standing, Standing::Mismatch(Mismatch::Diverged { .. })), "{standing:?}");
+    assert!(
+        matches!(standing, Standing::Mismatch(Mismatch::Diverged { .. })),
+        "{standing:?}"
+    );
     // Somebody rolled the table back below what the checkpoint knows.
     for id in [4, 3] {
-        table.store.delete(&layout::snapshot_path(SnapshotId(id))).await.unwrap();
+        table
+            .store
+            .delete(&layout::snapshot_path(SnapshotId(id)))
+            .await
+            .unwrap();
     }
     let standing = committer.standing(&later).await.unwrap();
-    assert!(matches!(standing, Standing::Mismatch(Mismatch::Behind { .. })), "{standing:?}");
+    assert!(
+        matches!(standing, Standing::Mismatch(Mismatch::Behind { .. })),
+        "{standing:?}"
+    );
 }
 
 #[tokio::test]
@@ -149,18 +195,32 @@ async fn rollback_says_what_goes_then_takes_the_table_back() {
     let mut committer = table.committer(&run("user", 1)).await;
     committer.leave_note().await.unwrap();
     let mut committer = table.committer(&run("user", 2)).await;
-    let way = Resolution::RollbackTable { including_others: false };
+    let way = Resolution::RollbackTable {
+        including_others: false,
+    };
     let plan = committer.resolve(&saved[1], way, true).await.unwrap();
     assert_eq!(plan.positions, Some(positions(2)));
     assert_eq!(plan.above.unwrap().0, 4);
-    assert!(plan.steps.iter().any(|s| s.contains("snapshot 4")), "{:?}", plan.steps);
-    assert_eq!(table.check().await.snapshots.len(), 4, "a dry run touches nothing");
+    assert!(
+        plan.steps.iter().any(|s| s.contains("snapshot 4")),
+        "{:?}",
+        plan.steps
+    );
+    assert_eq!(
+        table.check().await.snapshots.len(),
+        4,
+        "a dry run touches nothing"
+    );
 
     committer.resolve(&saved[1], way, false).await.unwrap();
     assert_eq!(table.check().await.identifiers(), [1, 2]);
     assert_eq!(table.store.get(layout::LATEST_PATH).await.unwrap(), "2");
     let history = committer.history().await.unwrap();
-    assert_eq!(history.newest.unwrap().identifier.0, 2, "the note was made true too");
+    assert_eq!(
+        history.newest.unwrap().identifier.0,
+        2,
+        "the note was made true too"
+    );
     // The job goes on above the largest identifier ever seen.
     let five = table.committable(&committer, 5, Some(2)).await;
     assert!(is_published(&committer.commit(&five).await.unwrap()));
@@ -174,16 +234,31 @@ async fn rollback_refuses_to_take_others_or_tags_along_unless_told() {
     let mut rival = table.committer(&run_of("rival", "rival", 1)).await;
     let c = table.committable(&rival, 1, None).await;
     assert!(is_published(&rival.commit(&c).await.unwrap()));
-    let bytes = table.store.get(&layout::snapshot_path(SnapshotId(3))).await.unwrap();
-    table.store.put(&layout::tag_path("eod"), bytes).await.unwrap();
+    let bytes = table
+        .store
+        .get(&layout::snapshot_path(SnapshotId(3)))
+        .await
+        .unwrap();
+    table
+        .store
+        .put(&layout::tag_path("eod"), bytes)
+        .await
+        .unwrap();
     let mut committer = table.committer(&run("user", 2)).await;
-    let way = Resolution::RollbackTable { including_others: false };
+    let way = Resolution::RollbackTable {
+        including_others: false,
+    };
     let error = committer.resolve(&saved[1], way, false).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Refused);
     let text = error.to_string();
-    assert!(text.contains("snapshot 4 of rival") && text.contains("tag eod"), "{text}");
+    assert!(
+        text.contains("snapshot 4 of rival") && text.contains("tag eod"),
+        "{text}"
+    );
     assert_eq!(table.check().await.snapshots.len(), 4);
-    let way = Resolution::RollbackTable { including_others: true };
+    let way = Resolution::RollbackTable {
+        including_others: true,
+    };
     committer.resolve(&saved[1], way, false).await.unwrap();
     assert_eq!(table.check().await.identifiers(), [1, 2]);
     assert_eq!(table.store.list_names("tag").await.unwrap().len(), 0);
@@ -192,7 +267,9 @@ async fn rollback_refuses_to_take_others_or_tags_along_unless_told() {
 #[tokio::test]
 async fn a_rollback_interrupted_after_any_request_leaves_a_table_without_holes_and_can_be_ended() {
     // Invariant 9.
-    let way = Resolution::RollbackTable { including_others: false };
+    let way = Resolution::RollbackTable {
+        including_others: false,
+    };
     let mut interrupted = 0;
     for nth in 1.. {
         let table = Table::memory(&[]).await;
@@ -202,7 +279,12 @@ async fn a_rollback_interrupted_after_any_request_leaves_a_table_without_holes_a
         let faults = Faults::new();
         let store = table.store.clone().with_faults(faults.clone());
         let mut committer = table.committer_on(store, &run("user", 2)).await;
-        faults.rule(Rule::new(Fault::DieAfter).on(Op::Put).on(Op::Delete).nth(nth));
+        faults.rule(
+            Rule::new(Fault::DieAfter)
+                .on(Op::Put)
+                .on(Op::Delete)
+                .nth(nth),
+        );
         let ended = committer.resolve(&saved[1], way, false).await;
         // `check` demands dense ids.
         let seen = table.check().await;
@@ -212,12 +294,22 @@ async fn a_rollback_interrupted_after_any_request_leaves_a_table_without_holes_a
         }
         interrupted += 1;
         let mut committer = table.committer(&run("user", 3)).await;
-        if !matches!(committer.standing(&saved[1]).await.unwrap(), Standing::AheadByPrefix(_)) {
+        if !matches!(
+            committer.standing(&saved[1]).await.unwrap(),
+            Standing::AheadByPrefix(_)
+        ) {
             committer.resolve(&saved[1], way, false).await.unwrap();
         }
-        assert_eq!(table.check().await.identifiers(), [1, 2], "interrupted at {nth}");
+        assert_eq!(
+            table.check().await.identifiers(),
+            [1, 2],
+            "interrupted at {nth}"
+        );
         let standing = committer.standing(&saved[1]).await.unwrap();
-        assert!(matches!(standing, Standing::AheadByPrefix(_)), "at {nth}: {standing:?}");
+        assert!(
+            matches!(standing, Standing::AheadByPrefix(_)),
+            "at {nth}: {standing:?}"
+        );
     }
     assert!(interrupted >= 4, "{interrupted}");
 }
@@ -227,10 +319,16 @@ async fn continue_from_table_and_accept_duplicates_say_where_to_go_on() {
     let table = Table::memory(&[]).await;
     let saved = history_of(&table, 4).await;
     let mut committer = table.committer(&run("user", 2)).await;
-    let plan = committer.resolve(&saved[1], Resolution::ContinueFromTable, false).await.unwrap();
+    let plan = committer
+        .resolve(&saved[1], Resolution::ContinueFromTable, false)
+        .await
+        .unwrap();
     assert_eq!(plan.positions, Some(positions(4)));
     assert_eq!(plan.above.unwrap().0, 4);
-    let plan = committer.resolve(&saved[1], Resolution::AcceptDuplicates, false).await.unwrap();
+    let plan = committer
+        .resolve(&saved[1], Resolution::AcceptDuplicates, false)
+        .await
+        .unwrap();
     assert_eq!(plan.positions, Some(positions(2)));
     // The first commit expects what the table has.
     let five = table.committable(&committer, 5, Some(4)).await;
@@ -247,9 +345,17 @@ async fn b34_a_commit_on_a_table_that_was_rolled_back_is_no_silent_gap() {
     assert!(is_visible(&committer.commit(&six).await.unwrap()));
     let seven = table.committable(&committer, 7, Some(6)).await;
     for id in [6, 5, 4] {
-        table.store.delete(&layout::snapshot_path(SnapshotId(id))).await.unwrap();
+        table
+            .store
+            .delete(&layout::snapshot_path(SnapshotId(id)))
+            .await
+            .unwrap();
     }
-    table.store.put(layout::LATEST_PATH, "3".into()).await.unwrap();
+    table
+        .store
+        .put(layout::LATEST_PATH, "3".into())
+        .await
+        .unwrap();
     let error = committer.commit(&seven).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
     assert_eq!(table.check().await.identifiers(), [1, 2, 3]);
@@ -261,17 +367,38 @@ async fn a_snapshot_put_over_ours_is_noticed_and_what_is_held_is_offered_again()
     let table = Table::memory(&[]).await;
     let mut committer = table.committer(&run("user", 1)).await;
     for n in 1..=2u64 {
-        let c = table.committable(&committer, n, (n > 1).then(|| n - 1)).await;
+        let c = table
+            .committable(&committer, n, (n > 1).then(|| n - 1))
+            .await;
         assert!(is_published(&committer.commit(&c).await.unwrap()));
     }
     // The rival builds on snapshot 1 and puts over snapshot 2.
-    let ours = table.store.get(&layout::snapshot_path(SnapshotId(2))).await.unwrap();
-    table.store.delete(&layout::snapshot_path(SnapshotId(2))).await.unwrap();
-    table.store.put(layout::LATEST_PATH, "1".into()).await.unwrap();
+    let ours = table
+        .store
+        .get(&layout::snapshot_path(SnapshotId(2)))
+        .await
+        .unwrap();
+    table
+        .store
+        .delete(&layout::snapshot_path(SnapshotId(2)))
+        .await
+        .unwrap();
+    table
+        .store
+        .put(layout::LATEST_PATH, "1".into())
+        .await
+        .unwrap();
     let mut rival = table.committer(&run_of("rival", "rival", 1)).await;
     let c = table.committable(&rival, 1, None).await;
     assert!(is_published(&rival.commit(&c).await.unwrap()));
-    assert_ne!(table.store.get(&layout::snapshot_path(SnapshotId(2))).await.unwrap(), ours);
+    assert_ne!(
+        table
+            .store
+            .get(&layout::snapshot_path(SnapshotId(2)))
+            .await
+            .unwrap(),
+        ours
+    );
 
     let three = table.committable(&committer, 3, Some(2)).await;
     assert!(is_published(&committer.commit(&three).await.unwrap()));

@@ -12,7 +12,9 @@ async fn a_commit_takes_five_writes_two_reads_and_no_list() {
     for table in [Table::memory(&[]).await, Table::file(&[]).await] {
         let mut committer = table.committer(&run("user", 1)).await;
         for n in 1..=20u64 {
-            let c = table.committable(&committer, n, n.checked_sub(1).filter(|n| *n > 0)).await;
+            let c = table
+                .committable(&committer, n, n.checked_sub(1).filter(|n| *n > 0))
+                .await;
             let before = table.store.metrics();
             assert!(is_published(&committer.commit(&c).await.unwrap()));
             let cost = committer.store().metrics().since(&before);
@@ -32,7 +34,9 @@ async fn many_commits_merge_their_manifests_and_lose_nothing() {
     let mut committer = table.committer(&run("user", 1)).await;
     for n in 1..=40u64 {
         let messages = vec![
-            table.message(committer.run(), &format!("d{}", n % 3), 10).await,
+            table
+                .message(committer.run(), &format!("d{}", n % 3), 10)
+                .await,
             table.message(committer.run(), "z", 1).await,
         ];
         let c = combine(&committer, n, None, messages);
@@ -47,7 +51,10 @@ async fn many_commits_merge_their_manifests_and_lose_nothing() {
     assert!(base.len() < 10, "{} manifests", base.len());
     // A new committer folds the same files.
     let view = LiveView::open(&table.store, None).await.unwrap();
-    let bucket = view.bucket(&table.partition("z"), BucketId(0)).await.unwrap();
+    let bucket = view
+        .bucket(&table.partition("z"), BucketId(0))
+        .await
+        .unwrap();
     assert_eq!(bucket.files.len(), 40);
 }
 
@@ -67,10 +74,17 @@ async fn a_compaction_is_a_second_snapshot_of_the_same_identifier() {
     };
     let c = combine(&committer, 2, Some(1), vec![second.clone()]);
     assert!(is_published(&committer.commit(&c).await.unwrap()));
-    assert!(matches!(committer.commit(&c).await.unwrap(), Outcome::AlreadyPublished(_)));
+    assert!(matches!(
+        committer.commit(&c).await.unwrap(),
+        Outcome::AlreadyPublished(_)
+    ));
     let seen = table.check().await;
     assert_eq!(seen.identifiers(), [1, 2, 2]);
-    let kinds: Vec<String> = seen.snapshots.iter().map(|s| s.commit_kind.to_string()).collect();
+    let kinds: Vec<String> = seen
+        .snapshots
+        .iter()
+        .map(|s| s.commit_kind.to_string())
+        .collect();
     assert_eq!(kinds, ["APPEND", "APPEND", "COMPACT"]);
     assert_eq!((seen.rows(), seen.live.len()), (15, 2));
 
@@ -95,30 +109,47 @@ async fn another_bucket_count_is_refused_and_views_show_each_bucket() {
     let mut committer = table.committer(&user).await;
     let mut messages = Vec::new();
     for bucket in 0..4 {
-        messages.push(table.message_of(&user, "a", BucketId(bucket), Some(4), 10).await);
+        messages.push(
+            table
+                .message_of(&user, "a", BucketId(bucket), Some(4), 10)
+                .await,
+        );
     }
     let c = combine(&committer, 1, None, messages);
     assert!(is_published(&committer.commit(&c).await.unwrap()));
 
-    let view = LiveView::open(&table.store, Some(&user.user)).await.unwrap();
-    let bucket = view.bucket(&table.partition("a"), BucketId(2)).await.unwrap();
+    let view = LiveView::open(&table.store, Some(&user.user))
+        .await
+        .unwrap();
+    let bucket = view
+        .bucket(&table.partition("a"), BucketId(2))
+        .await
+        .unwrap();
     assert_eq!((bucket.total_buckets, bucket.files.len()), (Some(4), 1));
     assert_eq!(bucket.max_sequence_number, Some(9));
     assert_eq!(bucket.newest_committed.map(|id| id.0), Some(1));
-    let other = view.bucket(&table.partition("b"), BucketId(2)).await.unwrap();
+    let other = view
+        .bucket(&table.partition("b"), BucketId(2))
+        .await
+        .unwrap();
     assert_eq!((other.total_buckets, other.files.len()), (None, 0));
 
     let wrong = table.message_of(&user, "a", BucketId(0), Some(8), 10).await;
     let c = combine(&committer, 2, Some(1), vec![wrong]);
     let outcome = committer.commit(&c).await.unwrap();
-    let Outcome::Refused(why) = outcome else { panic!("{outcome:?}") };
+    let Outcome::Refused(why) = outcome else {
+        panic!("{outcome:?}")
+    };
     assert!(why.contains("dt=a has 4 buckets"), "{why}");
     // Another partition may have its own count; the option is the default.
     let new = table.message_of(&user, "b", BucketId(0), None, 10).await;
     let c = combine(&committer, 3, Some(1), vec![new]);
     assert!(is_published(&committer.commit(&c).await.unwrap()));
     let view = LiveView::open(&table.store, None).await.unwrap();
-    assert_eq!(view.total_buckets(&table.partition("b")).await.unwrap(), Some(4));
+    assert_eq!(
+        view.total_buckets(&table.partition("b")).await.unwrap(),
+        Some(4)
+    );
     table.check().await;
 
     // In the steady state the count of a partition is not read again.
@@ -127,7 +158,11 @@ async fn another_bucket_count_is_refused_and_views_show_each_bucket() {
     let before = table.store.metrics();
     assert!(is_published(&committer.commit(&c).await.unwrap()));
     let cost = table.store.metrics().since(&before);
-    assert!((cost.writes(), cost.reads()) <= (5, 2), "{} reads", cost.reads());
+    assert!(
+        (cost.writes(), cost.reads()) <= (5, 2),
+        "{} reads",
+        cost.reads()
+    );
 }
 
 #[tokio::test]
@@ -146,7 +181,10 @@ async fn a_removed_file_makes_an_overwrite() {
     assert!(is_published(&committer.commit(&c).await.unwrap()));
     let seen = table.check().await;
     assert_eq!(seen.snapshots[1].commit_kind.to_string(), "OVERWRITE");
-    assert_eq!((seen.rows(), seen.snapshots[1].delta_record_count), (5, Some(-5)));
+    assert_eq!(
+        (seen.rows(), seen.snapshots[1].delta_record_count),
+        (5, Some(-5))
+    );
 }
 
 #[tokio::test]
@@ -163,10 +201,18 @@ async fn a_committer_that_slept_while_the_table_was_expired_finds_the_end() {
         assert!(is_published(&rival.commit(&c).await.unwrap()));
     }
     for id in 1..=4 {
-        table.store.delete(&format!("snapshot/snapshot-{id}")).await.unwrap();
+        table
+            .store
+            .delete(&format!("snapshot/snapshot-{id}"))
+            .await
+            .unwrap();
     }
     // The worst hint of all.
-    table.store.put(layout::LATEST_PATH, "1".into()).await.unwrap();
+    table
+        .store
+        .put(layout::LATEST_PATH, "1".into())
+        .await
+        .unwrap();
     let two = table.committable(&sleeper, 2, Some(1)).await;
     assert!(is_published(&sleeper.commit(&two).await.unwrap()));
     let seen = table.check().await;
@@ -189,7 +235,10 @@ async fn java_committables_are_read_and_published_without_marks() {
     let framed = committable::from_java(&user.user, 5, &bytes).unwrap();
     let mut committer = table.committer(&user).await;
     assert!(is_published(&committer.commit(&framed).await.unwrap()));
-    assert!(matches!(committer.commit(&framed).await.unwrap(), Outcome::AlreadyPublished(_)));
+    assert!(matches!(
+        committer.commit(&framed).await.unwrap(),
+        Outcome::AlreadyPublished(_)
+    ));
     let seen = table.check().await;
     let snapshot = seen.snapshots.last().unwrap();
     assert_eq!(snapshot.watermark, Some(5));
@@ -209,9 +258,17 @@ async fn a_zombie_that_slept_over_everything_is_fenced_by_the_registration_of_it
         assert!(is_published(&rival.commit(&c).await.unwrap()));
     }
     for id in 1..=3 {
-        table.store.delete(&format!("snapshot/snapshot-{id}")).await.unwrap();
+        table
+            .store
+            .delete(&format!("snapshot/snapshot-{id}"))
+            .await
+            .unwrap();
     }
-    table.store.put("tidegate/jobs/job/epoch-2", "registration".into()).await.unwrap();
+    table
+        .store
+        .put("tidegate/jobs/job/epoch-2", "registration".into())
+        .await
+        .unwrap();
     let outcome = sleeper.commit(&two).await.unwrap();
     assert!(matches!(outcome, Outcome::Fenced(_)), "{outcome:?}");
 }
