@@ -563,7 +563,7 @@ impl Coordinator<'_> {
             match target.clean(&run, &earlier, &pending).await {
                 Ok(report) => {
                     tracing::info!(removed = report.removed, kept = report.kept, "cleaned");
-                    // With something kept, a later run must still know the prefix.
+                    // With something kept, a later run must still know the prefix.
                     if report.kept == 0
                         && let Err(error) = registry.forget_before(&run.job, run.epoch).await
                     {

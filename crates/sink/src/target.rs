@@ -42,7 +42,8 @@ pub struct WriterSet<B> {
 pub struct CleanReport {
     /// Objects removed.
     pub removed: u64,
-    /// Objects of earlier runs that something still refers to.
+    /// Objects of earlier runs that only a pending committable refers to, or that could not be
+    /// removed: a later run must look again. What a visible version refers to is not counted.
     pub kept: u64,
 }
 
