@@ -52,6 +52,11 @@ pub struct Attempt {
     unknowns: u32,
     /// Some request for the present draft may still be carried out.
     in_doubt: bool,
+    /// A draft that found its id taken after a request without an answer. Its objects may be in use:
+    /// it may have been visible, expired, and its id taken again.
+    doubtful: Option<(SnapshotId, Vec<ObjectId>)>,
+    /// The end, put off until the history was looked at once more because of a doubtful draft.
+    ending: Option<Box<Outcome>>,
     latest: Option<LatestFact>,
     looking: Looking,
     seen: SeenState,
@@ -101,6 +106,8 @@ impl Attempt {
             retries: 0,
             unknowns: 0,
             in_doubt: false,
+            doubtful: None,
+            ending: None,
             latest: None,
             looking: Looking::Up,
             seen: SeenState::Unread,
@@ -289,7 +296,13 @@ impl Attempt {
             Fact::ExistsTheirs(found) if found.token == draft.token => self.visible(&draft),
             Fact::ExistsTheirs(found) => {
                 self.unknowns = 0;
-                self.in_doubt = false;
+                if std::mem::take(&mut self.in_doubt) && self.rules().on(Rule::DoubtfulKept) {
+                    let objects = std::mem::take(&mut self.objects);
+                    self.doubtful
+                        .get_or_insert((draft.id, Vec::new()))
+                        .1
+                        .extend(objects);
+                }
                 self.lost();
                 self.retry(&format!(
                     "snapshot {} was taken by {}",
@@ -363,6 +376,8 @@ impl Attempt {
         self.retries = 0;
         self.unknowns = 0;
         self.in_doubt = false;
+        self.doubtful = None;
+        self.ending = None;
         self.gap = None;
         self.seen = SeenState::Unread;
         if !self.halves.is_empty() {
@@ -381,7 +396,7 @@ impl Attempt {
     fn lost(&mut self) {
         let objects = std::mem::take(&mut self.objects);
         if self.rules().on(Rule::LostRaceCleans) {
-            self.trash.extend(objects);
+            self.junk(objects);
         }
         if !self.rules().on(Rule::DeltaReused) {
             self.discard_delta();
@@ -391,23 +406,55 @@ impl Attempt {
     /// Everything that was written for this half and did not become visible is garbage.
     fn discard_draft(&mut self) {
         let objects = std::mem::take(&mut self.objects);
-        self.trash.extend(objects);
+        self.junk(objects);
         self.discard_delta();
         for merged in std::mem::take(&mut self.merged) {
-            self.trash.extend(merged.outputs.iter().map(|m| m.id));
+            self.junk(merged.outputs.iter().map(|m| m.id));
         }
     }
 
     fn discard_delta(&mut self) {
         if let Some((_, delta)) = self.delta.take() {
-            self.trash.extend(delta.objects());
+            self.junk(delta.objects());
+        }
+    }
+
+    /// Nothing refers to these, unless a doubtful draft does: then they stay, for a later run to
+    /// clean.
+    fn junk(&mut self, objects: impl IntoIterator<Item = ObjectId>) {
+        if self.doubtful.is_none() {
+            self.trash.extend(objects);
+        }
+    }
+
+    /// The history from the doubtful draft on is complete and shows others: it never was visible.
+    fn settle_doubt(&mut self) {
+        let Some((id, objects)) = self.doubtful.take() else {
+            return;
+        };
+        let complete = self.ledger.covered().is_some_and(|c| c.from <= id) && self.gap.is_none();
+        let found = self
+            .ledger
+            .find(self.committable.identifier, self.half())
+            .is_some();
+        if complete && !found {
+            self.trash.extend(objects);
+        } else {
+            self.doubtful = Some((id, objects));
         }
     }
 
     fn retry(&mut self, why: &str) {
         let n = self.retries;
         self.retries = n.saturating_add(1);
-        if self.retries > self.settings.max_retries && self.rules().on(Rule::RetriesBounded) {
+        // The last look has as many tries again.
+        let looks = if self.ending.is_some() { 2 } else { 1 };
+        let most = self
+            .settings
+            .max_retries
+            .saturating_mul(looks)
+            .max(looks.saturating_sub(1));
+        if self.retries > most && self.rules().on(Rule::RetriesBounded) {
             return self.exhausted(why);
         }
         self.after = After::ReadLatest;
@@ -426,6 +473,19 @@ impl Attempt {
     /// Ends without publishing this half. What was written for it is deleted; data files are not:
     /// the committable may be offered again.
     fn give_up(&mut self, outcome: Outcome) {
+        let may_look = matches!(
+            outcome,
+            Outcome::Refused(Refusal::RetriesExhausted { .. } | Refusal::Store(_))
+        );
+        if may_look && self.doubtful.is_some() && self.ending.is_none() {
+            self.ending = Some(Box::new(outcome));
+            self.step = Step::ReadLatest;
+            return;
+        }
+        let outcome = match self.ending.take() {
+            Some(ending) if may_look => *ending,
+            _ => outcome,
+        };
         if self.rules().on(Rule::FailureCleans) {
             self.discard_draft();
         }

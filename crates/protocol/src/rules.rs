@@ -125,6 +125,9 @@ rules! {
     SameDraftAgain,
     /// \[R-6]: a bounded number of times.
     UnknownBounded,
+    /// \[R-6]: an id found taken after an unanswered request proves nothing until the history from it
+    /// on was looked at: the snapshot may have been visible, expired, and its id taken again.
+    DoubtfulKept,
     /// \[R-6]: a refusal after an unknown outcome settles nothing.
     RefusedAfterUnknown,
     /// \[R-14]: a snapshot of ours that was put over is noticed.

@@ -61,7 +61,7 @@ impl Attempt {
             if base.pieces.iter().any(again) {
                 self.merged.push(merged);
             } else {
-                self.trash.extend(merged.outputs.iter().map(|m| m.id));
+                self.junk(merged.outputs.iter().map(|m| m.id));
             }
         }
         let changes = self.changes.clone();

@@ -35,6 +35,7 @@ impl Attempt {
         let (c, half) = (self.committable.clone(), self.half());
         self.changes = Arc::new(c.half(half).clone());
         self.done.dropped.clear();
+        self.settle_doubt();
         if let Some(newest) = &self.ledger.newest_epoch
             && c.epoch.is_some()
             && newest.epoch > c.epoch
@@ -47,6 +48,9 @@ impl Attempt {
             && self.rules().on(Rule::LedgerConsulted)
         {
             return self.on_found(entry);
+        }
+        if let Some(ending) = self.ending.clone() {
+            return self.give_up(*ending);
         }
         let newest = self.newest_of_user();
         if let Some(found) = newest {

@@ -274,14 +274,22 @@ impl Attempt {
         };
         found.insert(base.id, base.clone());
         let stands = |f: &SnapshotFact| f.token == covered.token;
-        // The child of what we knew says that it stood: another one under its number came later,
-        // out of a long pause, below the retained history.
-        let child = found.get(&from.next()).and_then(|f| f.based_on.as_ref());
-        if child == Some(&covered.token) && self.rules().on(Rule::ChainRead) {
-            found.retain(|id, fact| *id != from || stands(fact));
+        let mut rewritten = false;
+        if self.rules().on(Rule::ChainRead) {
+            let parent_of = |id: &SnapshotId| found.get(&id.next())?.based_on.clone();
+            rewritten = parent_of(&from).is_some_and(|parent| parent != covered.token);
+            // One that its child was not built on lies there by accident: out of a long pause it
+            // came below the retained history, and the real one is gone.
+            let is_real = |f: &SnapshotFact| parent_of(&f.id).is_none_or(|p| p == f.token);
+            let real: BTreeMap<_, _> = found
+                .values()
+                .filter(|f| is_real(f))
+                .map(|f| (f.id, f.clone()))
+                .collect();
+            found = real;
         }
         let oldest = found.get(&from);
-        let changed = oldest.is_some_and(|f| !stands(f));
+        let changed = rewritten || oldest.is_some_and(|f| !stands(f));
         let mut ids = (from.0.saturating_add(1)..=to.0).map(SnapshotId);
         // The oldest id of the range may be expired by now: it was looked at before.
         let gap = ids.any(|id| !found.contains_key(&id));

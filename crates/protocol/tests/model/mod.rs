@@ -531,9 +531,6 @@ fn turn_of(
         Attempt::new(committable.clone(), ledger, settings.clone())
     });
     let fault = choices.next();
-    if std::env::var("TRACE").is_ok() {
-        eprintln!("{} {} {:?}", process.job, process.epoch, attempt.next());
-    }
     let fact = match attempt.next() {
         Step::Done(outcome) => return ended(process, outcome),
         Step::Publish(draft) => publish(table, &draft, fault),
@@ -595,13 +592,6 @@ fn turn_of(
         Step::CheckFiles(_) => Fact::Absent(Vec::new()),
         Step::Write(plan) => Fact::Written(table.write(&plan)),
     };
-    if std::env::var("TRACE").is_ok() {
-        eprintln!(
-            "   {fact:?} snaps {:?} late {:?}",
-            table.snapshots.keys(),
-            table.late.len()
-        );
-    }
     attempt.observe(fact).map_err(|e| e.to_string())
 }
 
