@@ -10,6 +10,7 @@
 )]
 
 mod cases;
+mod chaos;
 mod common;
 mod exactly_once;
 mod golden;
