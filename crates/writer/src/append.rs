@@ -17,7 +17,7 @@ use tidegate_model::{
     BucketView, CommitMessage, CompactIncrement, DataFileMeta, DataIncrement, TableSchema, WritePlan,
 };
 use tidegate_sink::{BoxFuture, RowKind, Rows};
-use tidegate_storage::Store;
+use tidegate_storage::{Scheme, Store};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
@@ -194,8 +194,10 @@ impl AppendWriter {
             share: Arc::clone(&share),
             clock: Arc::clone(&options.clock),
             encoder_bytes: options.encoder_bytes,
+            part_bytes: part_bytes(&store, share.allowance()),
         });
-        let uploads = Uploads::new(store.clone(), runtime.clone(), options.requests);
+        let part_bytes = files.part_bytes;
+        let uploads = Uploads::new(store.clone(), runtime.clone(), options.requests, part_bytes);
         let mut writer = Self {
             overhead: share.take(0),
             work: Work::Lost,
@@ -422,7 +424,8 @@ impl AppendWriter {
             return (full || rows >= enough, full);
         }
         // Two generations at a time: one is written while the next one fills.
-        let room = allowance.saturating_sub(self.summary.open_bytes + allowance / 4) / 2;
+        let fixed = self.summary.open_bytes + self.overhead.bytes() + allowance / 4;
+        let room = allowance.saturating_sub(fixed) / 2;
         let full = bytes >= room.max(allowance / 16);
         (full, full)
     }
@@ -467,7 +470,7 @@ impl AppendWriter {
             }));
         }
         self.summary.is_open.clear();
-        self.summary.is_open.extend(core.groups.iter().map(Group::is_open));
+        self.summary.is_open.extend(core.groups.iter().map(Group::takes_rows));
         self.summary.open = core.open();
         self.summary.open_bytes = core.open_bytes();
         self.summary.most_open = core.most_open();
@@ -664,11 +667,23 @@ impl AppendWriter {
             Some(source) => Err(WriterError::Abort { count: failures.count() + 1, source }),
             None => Ok(()),
         };
-        self.uploads =
-            Uploads::new(self.store.clone(), self.runtime.clone(), self.options.requests);
+        self.uploads = Uploads::new(
+            self.store.clone(),
+            self.runtime.clone(),
+            self.options.requests,
+            self.files.part_bytes,
+        );
         self.new_core();
         self.state = State::Ready;
         result
+    }
+}
+
+/// Bytes of a part: remote stores want at least 5 MiB, and every open file may hold one back.
+fn part_bytes(store: &Store, allowance: usize) -> usize {
+    match store.capabilities().scheme {
+        Scheme::File | Scheme::Memory => (allowance / 64).clamp(64 << 10, 1 << 20),
+        _ => (allowance / 64).clamp(5 << 20, 8 << 20),
     }
 }
 

@@ -18,9 +18,6 @@ use crate::route::GroupId;
 use crate::spill::{Cursor, Run, RunWriter};
 use crate::uploads::Uploads;
 
-/// Least encoded memory of a row group that is ended to relieve memory; smaller ones make bad files.
-const RELIEF_BYTES: usize = 512 << 10;
-
 /// Rows given to an encoder at once, which is also how exactly files end at their target size.
 const STEP_ROWS: usize = 16_384;
 
@@ -58,8 +55,10 @@ pub(crate) struct Core {
     runs_charge: Reservation,
     spill_directory: PathBuf,
     spill_limit: u64,
-    open: usize,
-    open_bytes: usize,
+    /// Groups with an open file.
+    open: Vec<GroupId>,
+    /// Some open files take no rows before the barrier, since encoders have no more memory.
+    frozen: bool,
 }
 
 /// A partition and bucket.
@@ -70,6 +69,8 @@ pub(crate) struct Group {
     /// The next row's.
     pub(crate) next_sequence: i64,
     open: Option<OpenFile>,
+    /// The file is small and there is no memory to let it grow: rows wait on disk.
+    frozen: bool,
     spilled_bytes: usize,
     /// Runs before this one hold no rows of the group any more.
     first_run: usize,
@@ -81,13 +82,15 @@ impl Group {
             directory,
             next_sequence,
             open: None,
+            frozen: false,
             spilled_bytes: 0,
             first_run: 0,
         }
     }
 
-    pub(crate) fn is_open(&self) -> bool {
-        self.open.is_some()
+    /// True where rows go straight into an encoder.
+    pub(crate) fn takes_rows(&self) -> bool {
+        self.open.is_some() && !self.frozen
     }
 }
 
@@ -128,8 +131,8 @@ impl Core {
             runs: Vec::new(),
             spill_directory,
             spill_limit,
-            open: 0,
-            open_bytes: 0,
+            open: Vec::new(),
+            frozen: false,
         }
     }
 
@@ -145,17 +148,21 @@ impl Core {
 
     /// Encoders that are open.
     pub(crate) fn open(&self) -> usize {
-        self.open
+        self.open.len()
     }
 
-    /// Memory of open encoders.
+    /// Memory of open files.
     pub(crate) fn open_bytes(&self) -> usize {
-        self.open_bytes
+        self.open_files().map(OpenFile::memory).sum()
     }
 
-    /// True where rows lie on local disk.
+    fn open_files(&self) -> impl Iterator<Item = &OpenFile> {
+        self.open.iter().filter_map(|group| self.group(*group)?.open.as_ref())
+    }
+
+    /// True where rows lie on local disk, or will.
     pub(crate) fn has_spilled(&self) -> bool {
-        !self.runs.is_empty()
+        self.frozen || !self.runs.is_empty()
     }
 
     fn block_bytes(&self) -> usize {
@@ -172,7 +179,7 @@ impl Core {
         let mut spill_rows = 0;
         for (group, parts) in generation.groups() {
             let rows: usize = parts.iter().map(Part::rows).sum();
-            if self.group(group).is_some_and(Group::is_open) || chosen.binary_search(&group).is_ok() {
+            if self.group(group).is_some_and(Group::takes_rows) || chosen.binary_search(&group).is_ok() {
                 self.encode(group, &generation, parts)?;
                 continue;
             }
@@ -235,10 +242,13 @@ impl Core {
         let row_bytes = generation.row_bytes();
         let mut wanting: Vec<(usize, GroupId)> = generation
             .groups()
-            .filter(|(id, _)| self.group(*id).is_some_and(|g| !g.is_open() && g.spilled_bytes == 0))
+            .filter(|(id, _)| self.group(*id).is_some_and(|g| g.open.is_none() && g.spilled_bytes == 0))
             .map(|(id, parts)| (parts.iter().map(Part::rows).sum::<usize>() * row_bytes, id))
             .collect();
-        let room = self.most_open().saturating_sub(self.open);
+        let room = match self.frozen {
+            true => 0,
+            false => self.most_open().saturating_sub(self.open.len()),
+        };
         if wanting.len() > room {
             wanting.retain(|(bytes, _)| *bytes >= 4 * self.files.encoder_bytes);
             wanting.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
@@ -260,51 +270,51 @@ impl Core {
         while start < rows.num_rows() {
             let Some(state) = self.groups.get_mut(group.index()) else { return Ok(()) };
             let mut file = match state.open.take() {
-                Some(file) => {
-                    self.open_bytes = self.open_bytes.saturating_sub(file.memory());
-                    file
-                }
+                Some(file) => file,
                 None => {
-                    self.open += 1;
+                    self.open.push(group);
                     files.open(&state.directory, state.next_sequence)?
                 }
             };
             let left = files.table.target_rows.saturating_sub(file.rows());
             let left = usize::try_from(left).unwrap_or(usize::MAX).max(1);
             let step = (rows.num_rows() - start).min(STEP_ROWS).min(left);
-            file.write(&files, &self.uploads, &rows.slice(start, step))?;
+            file.write(&self.uploads, &rows.slice(start, step))?;
             state.next_sequence += step as i64;
             start += step;
-            if file.is_full(&files.table) {
-                self.open -= 1;
-                let (finished, _) = file.finish(&files, &self.uploads, group)?;
-                self.finished.push(finished);
-            } else {
-                self.open_bytes += file.memory();
-                state.open = Some(file);
+            let full = file.is_full(&files.table);
+            state.open = Some(file);
+            if full {
+                self.finish(group)?;
             }
-            if self.open_bytes > self.encoder_limit() {
-                self.relieve()?;
-            }
+            self.relieve()?;
         }
         Ok(())
     }
 
-    /// Ends row groups of the largest encoders until they fit.
+    /// Keeps open files within their memory: ends row groups of the large ones, whose bytes then
+    /// travel on, and lets the small ones take no more rows, since their bytes would only wait in an
+    /// upload instead of an encoder.
     fn relieve(&mut self) -> Result<()> {
-        while self.open_bytes > self.encoder_limit() {
+        let part = self.files.part_bytes;
+        while self.open_bytes() > self.encoder_limit() {
             let largest = self
-                .groups
-                .iter_mut()
-                .filter_map(|group| group.open.as_mut())
-                .max_by_key(|file| file.memory())
-                .filter(|file| file.memory() >= RELIEF_BYTES.max(self.files.encoder_bytes + 1));
-            let Some(file) = largest else { return Ok(()) };
-            let before = file.memory();
-            file.relieve(&self.files, &self.uploads)?;
-            self.open_bytes = self.open_bytes.saturating_sub(before - file.memory().min(before));
-            if file.memory() >= before {
-                return Ok(());
+                .open
+                .iter()
+                .filter_map(|group| Some((self.group(*group)?.open.as_ref()?.relief(), *group)))
+                .filter(|(relief, _)| *relief >= part)
+                .max();
+            let Some((_, group)) = largest else { break };
+            let open = self.groups.get_mut(group.index()).and_then(|g| g.open.as_mut());
+            let Some(file) = open else { break };
+            file.relieve(&self.uploads)?;
+        }
+        if self.open_bytes() > self.encoder_limit() {
+            self.frozen = true;
+            for group in &self.open {
+                if let Some(group) = self.groups.get_mut(group.index()) {
+                    group.frozen |= group.open.as_ref().is_some_and(|file| !file.is_large());
+                }
             }
         }
         Ok(())
@@ -312,10 +322,10 @@ impl Core {
 
     /// Ends the file of a group. Returns its bytes in memory.
     fn finish(&mut self, group: GroupId) -> Result<usize> {
-        let open = self.groups.get_mut(group.index()).and_then(|g| g.open.take());
-        let Some(file) = open else { return Ok(0) };
-        self.open -= 1;
-        self.open_bytes = self.open_bytes.saturating_sub(file.memory());
+        let Some(state) = self.groups.get_mut(group.index()) else { return Ok(0) };
+        state.frozen = false;
+        let Some(file) = state.open.take() else { return Ok(0) };
+        self.open.retain(|open| *open != group);
         let (finished, bytes) = file.finish(&self.files, &self.uploads, group)?;
         self.finished.push(finished);
         Ok(bytes)
@@ -332,8 +342,9 @@ impl Core {
         if let Some(state) = self.groups.get_mut(group.index()) {
             state.spilled_bytes = 0;
             state.first_run = runs;
+            state.frozen = false;
         }
-        if self.open > self.most_open() {
+        if self.open.len() > self.most_open() {
             self.finish(group)?;
         }
         Ok(())
@@ -427,16 +438,12 @@ impl Core {
     pub(crate) fn begin_drain(&mut self, mut generation: Generation) -> Drain {
         generation.sort();
         // Open files first: they hold memory.
-        let mut order: Vec<GroupId> = (0u32..)
-            .zip(&self.groups)
-            .filter(|(_, g)| g.is_open())
-            .map(|(id, _)| GroupId(id))
-            .collect();
+        let mut order = self.open.clone();
         let mut rest: Vec<GroupId> = generation.groups().map(|(id, _)| id).collect();
         rest.extend(run_groups(&self.runs));
         rest.sort();
         rest.dedup();
-        rest.retain(|id| self.group(*id).is_some_and(|g| !g.is_open()));
+        rest.retain(|id| self.group(*id).is_some_and(|g| g.open.is_none()));
         order.extend(rest);
         let blocks = self.runs.len() * self.block_bytes();
         Drain {
@@ -456,17 +463,25 @@ impl Core {
             let Some(group) = drain.order.get(drain.next).copied() else {
                 self.runs.clear();
                 self.runs_charge.resize(0);
+                self.frozen = false;
                 for group in &mut self.groups {
                     group.spilled_bytes = 0;
                     group.first_run = 0;
+                    group.frozen = false;
                 }
                 return Ok(true);
             };
             drain.next += 1;
-            let first = self.group(group).map_or(0, |g| g.first_run);
-            // An open file is newer than everything that was spilled and consumed before it.
-            if !self.group(group).is_some_and(Group::is_open) {
-                self.append_spilled(group, first, &mut drain.cursors)?;
+            let state = self.group(group).map(|g| (g.first_run, g.open.is_some(), g.spilled_bytes));
+            match state {
+                Some((first, false, _)) => self.append_spilled(group, first, &mut drain.cursors)?,
+                // Open files come out of order; only those that were frozen have rows on disk.
+                Some((first, true, spilled)) if spilled > 0 => {
+                    let mut cursors: Vec<Cursor> =
+                        self.runs.iter().map(|run| Cursor::at(run, group)).collect();
+                    self.append_spilled(group, first, &mut cursors)?;
+                }
+                _ => {}
             }
             let parts = drain.generation.parts_of(group);
             self.encode(group, &drain.generation, parts)?;

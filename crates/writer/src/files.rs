@@ -30,6 +30,8 @@ pub(crate) struct Files {
     pub(crate) clock: Arc<dyn Clock>,
     /// What an open encoder is counted with at least.
     pub(crate) encoder_bytes: usize,
+    /// Bytes of a part of an upload.
+    pub(crate) part_bytes: usize,
 }
 
 /// A file that takes rows.
@@ -41,6 +43,8 @@ pub(crate) struct OpenFile {
     first_sequence: i64,
     sending: Option<Sending>,
     charge: Reservation,
+    /// What it is counted with at least.
+    least: usize,
 }
 
 /// A file that has all its rows and is on its way to the store.
@@ -63,6 +67,7 @@ impl Files {
             first_sequence,
             sending: None,
             charge: self.share.take(self.encoder_bytes),
+            least: self.encoder_bytes,
         })
     }
 }
@@ -77,9 +82,23 @@ impl OpenFile {
         self.encoder.row_count()
     }
 
-    /// Memory that it is counted with.
+    /// Memory that it is counted with: the encoder, and bytes that wait to become a part.
     pub(crate) fn memory(&self) -> usize {
-        self.charge.bytes()
+        self.charge.bytes() + self.sending.as_ref().map_or(0, Sending::parked)
+    }
+
+    /// Bytes that could travel on if the row group ended now, those already waiting included; 0
+    /// where the encoder holds nothing to speak of.
+    pub(crate) fn relief(&self) -> usize {
+        match self.charge.bytes() > self.least {
+            true => self.memory(),
+            false => 0,
+        }
+    }
+
+    /// True once parts of the file are on their way.
+    pub(crate) fn is_large(&self) -> bool {
+        self.sending.as_ref().is_some_and(|sending| sending.sent() > 0)
     }
 
     /// True once the file has its target size or rows.
@@ -88,29 +107,29 @@ impl OpenFile {
     }
 
     /// Appends rows.
-    pub(crate) fn write(&mut self, files: &Files, uploads: &Uploads, rows: &RecordBatch) -> Result<()> {
+    pub(crate) fn write(&mut self, uploads: &Uploads, rows: &RecordBatch) -> Result<()> {
         self.encoder.write(rows).map_err(encoding(&self.name))?;
-        self.send(files, uploads)
+        self.send(uploads)
     }
 
     /// Ends the open row group and sends it, so that the encoder holds next to nothing.
-    pub(crate) fn relieve(&mut self, files: &Files, uploads: &Uploads) -> Result<()> {
+    pub(crate) fn relieve(&mut self, uploads: &Uploads) -> Result<()> {
         self.encoder.end_row_group().map_err(encoding(&self.name))?;
-        self.send(files, uploads)
+        self.send(uploads)
     }
 
-    fn send(&mut self, files: &Files, uploads: &Uploads) -> Result<()> {
+    fn send(&mut self, uploads: &Uploads) -> Result<()> {
         let before = self.encoder.buffered_bytes();
         let bytes = self.encoder.take_bytes().map_err(encoding(&self.name))?;
         let after = match &bytes {
             Some(_) => self.encoder.buffered_bytes(),
             None => before,
         };
-        self.charge.resize(before.max(files.encoder_bytes));
+        self.charge.resize(before.max(self.least));
         if let Some(bytes) = bytes {
             let charge = self.charge.split(before.saturating_sub(after));
             self.sending(uploads).push(uploads, bytes, charge);
-            self.charge.resize(after.max(files.encoder_bytes));
+            self.charge.resize(after.max(self.least));
         }
         Ok(())
     }
@@ -127,7 +146,7 @@ impl OpenFile {
         group: GroupId,
     ) -> Result<(Finished, usize)> {
         self.sending(uploads);
-        let Self { encoder, name, first_sequence, sending, mut charge, path } = self;
+        let Self { encoder, name, first_sequence, sending, mut charge, path, .. } = self;
         let mut sending = sending.unwrap_or_else(|| uploads.begin(path));
         let file = encoder.finish().map_err(encoding(&name))?;
         let last = file.last_bytes.len();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use tidegate_storage::{Store, Upload};
+use tidegate_storage::{Store, Upload, UploadOptions};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::JoinHandle;
@@ -26,6 +26,7 @@ pub(crate) struct Uploads {
 struct Shared {
     store: Store,
     runtime: Handle,
+    options: UploadOptions,
     /// Requests under way; not held while a file waits for its next bytes.
     permits: Semaphore,
     given_up: AtomicBool,
@@ -55,6 +56,8 @@ pub(crate) struct Sending {
     sent: u64,
     pieces: mpsc::UnboundedSender<Piece>,
     done: JoinHandle<Option<u64>>,
+    /// Bytes that wait until they make a part.
+    parked: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
@@ -74,11 +77,15 @@ pub(crate) struct Ended {
 
 impl Uploads {
     /// At most `requests` under way at once.
-    pub(crate) fn new(store: Store, runtime: Handle, requests: usize) -> Self {
+    pub(crate) fn new(store: Store, runtime: Handle, requests: usize, part_bytes: usize) -> Self {
         Self {
             shared: Arc::new(Shared {
                 store,
                 runtime,
+                options: UploadOptions {
+                    part_size: Some(part_bytes),
+                    ..UploadOptions::default()
+                },
                 permits: Semaphore::new(requests.max(1)),
                 given_up: AtomicBool::new(false),
                 begun: Mutex::default(),
@@ -97,15 +104,16 @@ impl Uploads {
         lock(&self.shared.begun).push(path.clone());
         self.shared.alive.fetch_add(1, Ordering::AcqRel);
         let alive = Alive(Arc::clone(&self.shared));
-        let task = Arc::clone(&self.shared).run(path.clone(), incoming);
+        let parked: Arc<AtomicUsize> = Arc::default();
+        let task = Arc::clone(&self.shared).run(path.clone(), incoming, Arc::clone(&parked));
         let done = self.shared.runtime.spawn(async move {
             let _alive = alive;
             task.await
         });
-        Sending { path, sent: 0, pieces, done }
+        Sending { path, sent: 0, pieces, done, parked }
     }
 
-    /// Bytes that are on their way.
+    /// Bytes that are on their way; those that wait in an upload for more of their file are not.
     pub(crate) fn held(&self) -> usize {
         self.shared.held.load(Ordering::Acquire)
     }
@@ -167,8 +175,10 @@ impl Shared {
         self: Arc<Self>,
         path: String,
         mut pieces: mpsc::UnboundedReceiver<Piece>,
+        parked: Arc<AtomicUsize>,
     ) -> Option<u64> {
-        let result = self.send(&path, &mut pieces).await;
+        let result = self.send(&path, &mut pieces, &parked).await;
+        parked.store(0, Ordering::Release);
         // What is still queued gives its bytes back.
         pieces.close();
         while let Ok(piece) = pieces.try_recv() {
@@ -196,6 +206,7 @@ impl Shared {
         &self,
         path: &str,
         pieces: &mut mpsc::UnboundedReceiver<Piece>,
+        parked: &AtomicUsize,
     ) -> Result<Option<u64>> {
         let failed = |source| WriterError::Upload { path: path.to_owned(), source };
         let mut upload: Option<Upload> = None;
@@ -208,13 +219,14 @@ impl Shared {
             }
             let open = match upload.take() {
                 Some(open) => open,
-                None => match self.store.upload(path).await {
+                None => match self.store.upload_with(path, self.options).await {
                     Ok(open) => open,
                     Err(error) => break Err(failed(error)),
                 },
             };
             match piece {
                 Some(Piece::Bytes(bytes, charge)) => {
+                    let moved = charge.bytes();
                     let held = match &mut held {
                         Some(held) => {
                             held.absorb(charge);
@@ -223,13 +235,14 @@ impl Shared {
                         None => held.insert(charge),
                     };
                     let open = upload.insert(open);
-                    if let Err(error) = open.write(bytes).await {
+                    let written = open.write(bytes).await;
+                    // What the upload still keeps stays charged, but moves only with the next bytes.
+                    held.resize(held.bytes().min(open.memory()));
+                    parked.store(held.bytes(), Ordering::Release);
+                    self.arrived(moved);
+                    if let Err(error) = written {
                         break Err(failed(error));
                     }
-                    // What the upload still keeps stays charged.
-                    let before = held.bytes();
-                    held.resize(before.min(open.memory()));
-                    self.arrived(before - held.bytes());
                 }
                 Some(Piece::End) => break open.finish().await.map(Some).map_err(failed),
                 None => {
@@ -238,9 +251,8 @@ impl Shared {
                 }
             }
         };
-        if let Some(held) = held {
-            self.arrived(held.bytes());
-        }
+        drop(held);
+        self.progress.notify_waiters();
         if let Some(open) = upload
             && let Err(error) = open.abort().await
         {
@@ -251,6 +263,16 @@ impl Shared {
 }
 
 impl Sending {
+    /// Bytes handed in so far.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Bytes that are kept until they make a part.
+    pub(crate) fn parked(&self) -> usize {
+        self.parked.load(Ordering::Acquire)
+    }
+
     /// Sends the next bytes, charged until they have arrived.
     pub(crate) fn push(&mut self, uploads: &Uploads, bytes: Bytes, charge: Reservation) {
         if bytes.is_empty() {

@@ -86,14 +86,14 @@ proptest! {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn b66_5000_partitions_in_random_order_stay_within_the_budget_with_one_file_each() {
-    let table = Table::orders(&["dt"], &[("file.compression", "none")]).with_budget(2 << 20);
+    let table = Table::orders(&["dt"], &[("file.compression", "none")]).with_budget(6 << 20);
     let mut dts: Vec<usize> = (0..50_000).map(|i| i % 5_000).collect();
     dts.shuffle(&mut SmallRng::seed_from_u64(7));
     let mut writer = table.writer();
     for (chunk, dts) in dts.chunks(1_000).enumerate() {
         let first = (chunk * 1_000) as i64;
         let ids = Int64Array::from_iter_values(first..first + dts.len() as i64);
-        let pad = "x".repeat(100);
+        let pad = "x".repeat(400);
         let names: StringArray = dts.iter().map(|_| Some(pad.as_str())).collect();
         let dts: StringArray = dts.iter().map(|dt| Some(format!("day-{dt}"))).collect();
         let batch = RecordBatch::try_from_iter_with_nullable([
@@ -126,10 +126,10 @@ async fn b66_5000_partitions_in_random_order_stay_within_the_budget_with_one_fil
 #[tokio::test(flavor = "multi_thread")]
 async fn b66_256_buckets_in_20_partitions_interleaved() {
     let table = Table::orders(&["dt"], &[("bucket", "256"), ("bucket-key", "id"), ("file.compression", "none")])
-        .with_budget(1 << 20);
+        .with_budget(5 << 20);
     let mut writer = table.writer();
     let mut expected = Expected::default();
-    for batch in 0..30i64 {
+    for batch in 0..100i64 {
         let rows: Vec<(i64, String)> =
             (0..1000).map(|i| (batch * 1000 + i, format!("{}", i % 20))).collect();
         for (id, dt) in &rows {
