@@ -86,7 +86,10 @@ enum State {
     Sampling {
         batches: Vec<RecordBatch>,
         rows: usize,
+        /// Bytes of these rows alone.
         bytes: usize,
+        /// Bytes that the batches keep in memory, which slices of larger batches make more.
+        held: usize,
     },
     Encoding {
         factory: ArrowRowGroupWriterFactory,
@@ -123,6 +126,7 @@ impl FileEncoder {
                 batches: Vec::new(),
                 rows: 0,
                 bytes: 0,
+                held: 0,
             },
             stats: Collector::new(inner),
             row_count: 0,
@@ -144,17 +148,20 @@ impl FileEncoder {
             batches,
             rows,
             bytes,
+            held,
         } = &mut self.state
         {
             *rows += batch.num_rows();
-            *bytes += batch.get_array_memory_size();
+            *held += batch.get_array_memory_size();
+            let sizes = batch
+                .columns()
+                .iter()
+                .map(|c| c.to_data().get_slice_memory_size());
+            *bytes += sizes.filter_map(Result::ok).sum::<usize>();
             batches.push(batch.clone());
-            if *rows < SAMPLE_ROWS && *bytes < SAMPLE_BYTES {
-                self.row_count += batch.num_rows() as u64;
-                return Ok(());
-            }
             self.row_count += batch.num_rows() as u64;
-            return self.decide();
+            let enough = *rows >= SAMPLE_ROWS || *bytes >= SAMPLE_BYTES;
+            return if enough { self.decide() } else { Ok(()) };
         }
         self.row_count += batch.num_rows() as u64;
         self.encode(batch)
@@ -183,7 +190,7 @@ impl FileEncoder {
     pub fn buffered_bytes(&self) -> usize {
         let finished = self.writer.inner().capacity();
         let open = match &self.state {
-            State::Sampling { bytes, .. } => *bytes,
+            State::Sampling { held, .. } => *held,
             State::Encoding { group, .. } => group
                 .iter()
                 .flat_map(|g| &g.leaves)

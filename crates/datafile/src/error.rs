@@ -84,7 +84,7 @@ pub enum Error {
     },
     /// A file in a format that this build does not read.
     #[error(
-        "data file `{file}`: format `{format}` is not supported by this build (readable: parquet)"
+        "data file `{file}`: format `{format}` is not supported by this build (readable: parquet, avro)"
     )]
     UnsupportedFormat {
         /// Name of the file.

@@ -23,3 +23,8 @@ pub use normalise::{Normaliser, normalise};
 pub use plan::FilePlan;
 pub use reader::{FileReader, ReadAt, ReadPlan, read_parquet};
 pub use types::{FIELD_ID_KEY, arrow_schema, type_text};
+
+/// The README's example runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

@@ -119,8 +119,13 @@ impl ReadPlan {
             .map(|w| w.name.as_str())
     }
 
-    /// A batch of the file's columns as one of the wanted columns.
-    fn shape(&self, file: &str, batch: &RecordBatch) -> Result<RecordBatch> {
+    /// A batch of the file's columns, found by name, as one of the wanted columns: for files that
+    /// somebody else decodes. Any Arrow type is taken that holds the column's values.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] where a column is of another kind than it was declared; `file` is for
+    /// messages.
+    pub fn shape(&self, file: &str, batch: &RecordBatch) -> Result<RecordBatch> {
         let rows = batch.num_rows();
         let columns = self
             .columns

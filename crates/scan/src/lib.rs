@@ -4,9 +4,10 @@
 //! [`ScanPlan::read`] reads them with projection, limit, schema evolution by field id and deletion
 //! vectors. [`canonical`] prints rows. Nothing here writes.
 //!
-//! Tables with a primary key, with rows spread over files, and files in other formats than Parquet are
-//! refused by name rather than read wrongly.
+//! Data files are Parquet or Avro. Tables with a primary key, with rows spread over files, and files in
+//! other formats are refused by name rather than read wrongly.
 
+mod avro;
 pub mod canonical;
 mod deletion;
 mod error;
@@ -20,3 +21,8 @@ pub use error::{Error, Result};
 pub use live::{index_entries, live_entries, manifest, manifest_list};
 pub use plan::{ScanPlan, Split};
 pub use table::{At, TableReader};
+
+/// The README's example runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

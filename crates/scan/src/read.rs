@@ -1,5 +1,7 @@
 //! From splits to record batches.
 
+use crate::avro;
+use crate::deletion::DeletionVector;
 use crate::error::{Error, Result};
 use crate::plan::{ScanPlan, Split};
 use arrow::compute::filter_record_batch;
@@ -92,6 +94,9 @@ impl Job {
         } = self;
         let name = &split.file.file_name;
         let format = layout::format_of(name).unwrap_or("");
+        if format == "avro" {
+            return avro_file(&store, &path, read, split).await;
+        }
         if format != "parquet" {
             return Err(tidegate_datafile::Error::UnsupportedFormat {
                 file: store.url_of(&path),
@@ -118,23 +123,56 @@ impl Job {
             )));
         }
         let batches = reader.stream(None)?.map_err(Error::from);
-        let Some(deletion) = split.deletion else {
-            return Ok(batches.boxed());
-        };
-        let kept = batches.scan(0u64, move |first, item| {
-            let item = item.and_then(|batch| {
-                let start = *first;
-                *first += batch.num_rows() as u64;
-                match deletion.kept(start, batch.num_rows()) {
-                    Some(kept) => filter_record_batch(&batch, &kept)
-                        .map_err(|e| tidegate_datafile::Error::from(e).into()),
-                    None => Ok(batch),
-                }
-            });
-            std::future::ready(Some(item))
-        });
-        Ok(kept.boxed())
+        Ok(without_deleted(batches.boxed(), split.deletion))
     }
+}
+
+/// Avro files are read whole: their blocks have no index.
+async fn avro_file(
+    store: &Store,
+    path: &str,
+    read: Arc<ReadPlan>,
+    split: Split,
+) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+    let name = store.url_of(path);
+    let mut bytes = store.get(path).await?;
+    // Bytes behind the recorded size do not belong to the file [F-12.2].
+    let size = usize::try_from(split.file.file_size).unwrap_or(0);
+    if size > bytes.len() {
+        let what = format!("it has {} bytes, the manifest says {size}", bytes.len());
+        return Err(Error::Inconsistent { file: name, what });
+    }
+    bytes.truncate(size);
+    let batches = avro::decode(
+        &name,
+        &bytes,
+        u64::try_from(split.file.row_count).unwrap_or(0),
+    )?;
+    let shaped =
+        stream::iter(batches).map(move |batch| read.shape(&name, &batch).map_err(Error::from));
+    Ok(without_deleted(shaped.boxed(), split.deletion))
+}
+
+fn without_deleted(
+    batches: BoxStream<'static, Result<RecordBatch>>,
+    deletion: Option<Arc<DeletionVector>>,
+) -> BoxStream<'static, Result<RecordBatch>> {
+    let Some(deletion) = deletion else {
+        return batches;
+    };
+    let kept = batches.scan(0u64, move |first, item| {
+        let item = item.and_then(|batch| {
+            let start = *first;
+            *first += batch.num_rows() as u64;
+            match deletion.kept(start, batch.num_rows()) {
+                Some(kept) => filter_record_batch(&batch, &kept)
+                    .map_err(|e| tidegate_datafile::Error::from(e).into()),
+                None => Ok(batch),
+            }
+        });
+        std::future::ready(Some(item))
+    });
+    kept.boxed()
 }
 
 /// An object of a store as the source of a data file's bytes.

@@ -99,7 +99,6 @@ fn refused(name: &str) -> Option<&'static str> {
         "append_blob" | "append_data_evolution" => Some("data-evolution"),
         "append_variant" => Some("VARIANT"),
         name if name.contains("_orc") => Some("format `orc`"),
-        name if name.contains("_avro") => Some("format `avro`"),
         _ => None,
     }
 }

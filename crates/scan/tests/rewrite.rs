@@ -82,6 +82,7 @@ fn shown(stats: &SimpleStats, columns: &Option<Vec<String>>, schema: &TableSchem
 #[tokio::test]
 async fn java_files_encoded_by_us_have_javas_schema_and_statistics() {
     let (mut wrong, mut compared) = (Vec::new(), 0);
+    let (mut java_bytes, mut our_bytes) = (0, 0);
     let mut names: Vec<_> = std::fs::read_dir(tables())
         .unwrap()
         .map(|e| e.unwrap().file_name())
@@ -111,6 +112,8 @@ async fn java_files_encoded_by_us_have_javas_schema_and_statistics() {
             let file = encoder.finish().unwrap();
             compared += 1;
             let java = store.get(&split.path).await.unwrap();
+            java_bytes += java.len();
+            our_bytes += file.last_bytes.len();
             let (java, ours) = (parquet_schema(java), parquet_schema(file.last_bytes));
             if java != ours {
                 wrong.push(format!("{name} {}: Java\n{java}\nours\n{ours}", split.path));
@@ -144,6 +147,10 @@ async fn java_files_encoded_by_us_have_javas_schema_and_statistics() {
         "{} differences in {compared} files:\n{}",
         wrong.len(),
         wrong.join("\n")
+    );
+    assert!(
+        our_bytes <= java_bytes,
+        "Java {java_bytes} bytes, ours {our_bytes}"
     );
     assert!(compared > 150, "{compared}");
 }
