@@ -87,6 +87,11 @@ impl OpenFile {
         self.charge.bytes() + self.sending.as_ref().map_or(0, Sending::parked)
     }
 
+    /// Memory of the encoder alone.
+    pub(crate) fn encoder_memory(&self) -> usize {
+        self.charge.bytes()
+    }
+
     /// Bytes that could travel on if the row group ended now, those already waiting included; 0
     /// where the encoder holds nothing to speak of.
     pub(crate) fn relief(&self) -> usize {
