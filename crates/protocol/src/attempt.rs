@@ -180,12 +180,7 @@ impl Attempt {
                     self.give_up(Outcome::Refused(Refusal::Store(why)));
                 }
             }
-            (step, fact) => {
-                return Err(OutOfTurn {
-                    step: step.clone(),
-                    fact,
-                });
-            }
+            (step, fact) => return Err(OutOfTurn::new(step.clone(), fact)),
         }
         Ok(())
     }
@@ -333,10 +328,7 @@ impl Attempt {
             }
             Fact::PutRefused(why) => self.give_up(Outcome::Refused(Refusal::Store(why))),
             fact => {
-                return Err(OutOfTurn {
-                    step: Step::Publish(draft),
-                    fact,
-                });
+                return Err(OutOfTurn::new(Step::Publish(draft), fact));
             }
         }
         Ok(())
@@ -570,9 +562,18 @@ impl DeltaObjects {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OutOfTurn {
     /// The step that waits for an answer.
-    pub step: Step,
+    pub step: Box<Step>,
     /// What came.
-    pub fact: Fact,
+    pub fact: Box<Fact>,
+}
+
+impl OutOfTurn {
+    fn new(step: Step, fact: Fact) -> Self {
+        Self {
+            step: Box::new(step),
+            fact: Box::new(fact),
+        }
+    }
 }
 
 impl fmt::Display for OutOfTurn {

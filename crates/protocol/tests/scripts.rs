@@ -1,4 +1,11 @@
 //! Runs every script of `tests/scripts`, then each with each of its rules switched off.
+// Helpers of tests may panic on what the test itself wrote.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout
+)]
 
 mod script;
 

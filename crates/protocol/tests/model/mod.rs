@@ -329,6 +329,8 @@ struct Process {
     ledger: Option<Ledger>,
     /// Why it stopped before its end.
     stopped: Option<String>,
+    /// No other process of this job: its compactions are published or reported as dropped.
+    strict: bool,
 }
 
 impl Process {
@@ -437,6 +439,7 @@ pub(crate) fn run(bytes: &[u8], world: World) -> Result<(), String> {
             attempt: None,
             ledger: None,
             stopped: None,
+            strict: !world.crashes,
         })
         .collect();
     for turn in 0..4000 {
@@ -466,7 +469,7 @@ pub(crate) fn run(bytes: &[u8], world: World) -> Result<(), String> {
                 &mut table,
                 &mut processes,
                 which,
-                choice % 2 == 0,
+                choice.is_multiple_of(2),
                 &mut choices,
             );
             continue;
@@ -509,6 +512,7 @@ fn restart(
         attempt: None,
         ledger: None,
         stopped: None,
+        strict: false,
     });
 }
 
@@ -628,7 +632,17 @@ fn ended(process: &mut Process, outcome: Outcome) -> Result<(), String> {
     }
     process.ledger = process.attempt.take().map(Attempt::into_ledger);
     match outcome {
-        Outcome::Published(_) | Outcome::AlreadyPublished(_) => process.at += 1,
+        Outcome::Published(done) | Outcome::AlreadyPublished(done) => {
+            let compacted = done
+                .compact
+                .as_ref()
+                .is_some_and(|e| e.half == Half::Compact);
+            let compacts = !process.committables[process.at].compact.is_empty();
+            if process.strict && compacts && !compacted && done.dropped.is_empty() {
+                return Err(format!("a compaction of job {} got lost", process.job));
+            }
+            process.at += 1;
+        }
         Outcome::Replaced(replacement) if replacement.offer_again => {
             let ledger = process.ledger.as_mut().ok_or("no ledger")?;
             ledger.accept_replacement(&replacement);
