@@ -219,9 +219,6 @@ impl FileEncoder {
     /// # Errors
     /// Where the Parquet library fails; the file is unusable then.
     pub fn finish(mut self) -> Result<EncodedFile> {
-        if matches!(self.state, State::Sampling { .. }) {
-            self.decide()?;
-        }
         self.end_row_group()?;
         self.writer.finish()?;
         let last_bytes = Bytes::from(std::mem::take(self.writer.inner_mut()));
@@ -332,11 +329,15 @@ impl FileEncoder {
     }
 
     /// Ends the open row group, whatever its size, so that its bytes can be taken and the memory of
-    /// its encoders is free: for who must hold many files open. Nothing happens where there is none.
+    /// its encoders is free: for who must hold many files open. Nothing happens where there
+    /// are no rows.
     ///
     /// # Errors
     /// Where the Parquet library fails; the file is unusable then.
     pub fn end_row_group(&mut self) -> Result<()> {
+        if matches!(&self.state, State::Sampling { rows, .. } if *rows > 0) {
+            self.decide()?;
+        }
         let State::Encoding { group, .. } = &mut self.state else {
             return Ok(());
         };
