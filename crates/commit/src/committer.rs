@@ -248,13 +248,11 @@ impl PaimonCommitter {
             ledger,
             self.settings.protocol.clone(),
         );
-        let deadline = timeout_deadline(self.executor.meta.env.as_ref(), self.settings.timeout);
         Ok(Running::new(
             framed.clone(),
             decoded,
             attempt,
             registry,
-            deadline,
             fresh,
         ))
     }
@@ -275,6 +273,9 @@ impl PaimonCommitter {
         if let Some(running) = &mut self.running {
             // Undecided before: the same bytes are put at the same id again.
             running.attempt.go_on();
+            // Each call has its own time.
+            let env = self.executor.meta.env.as_ref();
+            running.deadline = timeout_deadline(env, self.settings.timeout);
         }
         while let Some(running) = self.running.as_mut() {
             let step = running.attempt.next();
@@ -424,6 +425,7 @@ impl PaimonCommitter {
         self.newest = Some(Note {
             user: running.framed.user.clone(),
             identifier: entry.identifier,
+            half: entry.half,
             digest: running.framed.digest,
             snapshot: entry.id,
             token: entry.token.as_str().to_owned(),

@@ -84,7 +84,7 @@ pub(crate) struct Running {
     /// Snapshots read during this commit.
     met: BTreeMap<SnapshotId, Visible>,
     /// When `commit.timeout` is over, epoch milliseconds.
-    deadline: Option<i64>,
+    pub(crate) deadline: Option<i64>,
     pub(crate) positions: Option<PositionMarks>,
     side_objects: Vec<(String, Vec<u8>)>,
     /// The latest fault of the store, for the error that the caller gets.
@@ -101,7 +101,6 @@ impl Running {
         decoded: Decoded,
         attempt: Attempt,
         registry: Registry,
-        deadline: Option<i64>,
         fresh: bool,
     ) -> Self {
         let extras = decoded.extras.as_ref();
@@ -118,7 +117,7 @@ impl Running {
             draft: None,
             unfinished: Vec::new(),
             met: BTreeMap::new(),
-            deadline,
+            deadline: None,
             positions,
             side_objects,
             fault: None,

@@ -39,7 +39,7 @@ pub(crate) async fn read_note(meta: &Meta, job: &JobName) -> Result<Option<Note>
 pub(crate) fn note_entry(note: &Note) -> Entry {
     Entry {
         identifier: note.identifier,
-        half: Half::Append,
+        half: note.half,
         digest: Some(note.digest),
         epoch: Some(note.epoch),
         positions: note.positions.as_ref().map(|p| p.hash),
@@ -411,6 +411,7 @@ pub(crate) fn note_of(visible: &Visible, marks: &Marks) -> Option<Note> {
     Some(Note {
         user: visible.snapshot.commit_user.clone(),
         identifier: visible.snapshot.commit_identifier,
+        half: Half::of(visible.snapshot.commit_kind)?,
         digest: marks.digest,
         snapshot: visible.snapshot.id,
         token: visible.token.as_str().to_owned(),

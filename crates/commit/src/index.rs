@@ -119,3 +119,100 @@ pub(crate) fn encode(
         bytes: bytes.into(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_model::DeletionVectorRange;
+    use tidegate_protocol::PartitionId;
+
+    fn meta(index_type: &str, name: &str, data_file: Option<&str>) -> IndexFileMeta {
+        let range = |data_file: &str| {
+            let data_file = data_file.to_owned();
+            Some(DeletionVectorRange {
+                data_file,
+                offset: 1,
+                length: 22,
+                cardinality: Some(1),
+            })
+        };
+        IndexFileMeta {
+            index_type: index_type.to_owned(),
+            file_name: name.to_owned(),
+            file_size: 31,
+            row_count: 1,
+            dv_ranges: data_file.map(|data_file| vec![range(data_file)]),
+            external_path: None,
+            global_index: None,
+        }
+    }
+
+    fn state(metas: &[IndexFileMeta]) -> Vec<IndexManifestEntry> {
+        let entry = |file: &IndexFileMeta| IndexManifestEntry {
+            kind: EntryKind::Add,
+            partition: BinaryRow::empty(),
+            bucket: BucketId(0),
+            file: file.clone(),
+        };
+        metas.iter().map(entry).collect()
+    }
+
+    fn apply(
+        old: &[IndexFileMeta],
+        added: &[IndexFileMeta],
+        deleted: &[IndexFileMeta],
+        unaware: bool,
+    ) -> Result<Vec<String>> {
+        let mut files = Files::default();
+        let mut changes = |metas: &[IndexFileMeta]| -> Vec<IndexChange> {
+            let change = |meta: &IndexFileMeta| IndexChange {
+                file: files.index(&BinaryRow::empty(), BucketId(0), meta),
+                partition: PartitionId(0),
+                bucket: BucketId(0),
+                deletion_vectors: meta.index_type == DELETION_VECTORS,
+            };
+            metas.iter().map(change).collect()
+        };
+        let changes = Changes {
+            index_added: changes(added),
+            index_deleted: changes(deleted),
+            ..Changes::default()
+        };
+        let entries = combine(state(old), &changes, &files, unaware)?;
+        Ok(entries.into_iter().map(|e| e.file.file_name).collect())
+    }
+
+    #[test]
+    fn a_bucket_has_one_file_of_a_type_and_the_new_one_replaces_it() {
+        let old = [
+            meta(HASH, "h1", None),
+            meta(DELETION_VECTORS, "d1", Some("f")),
+        ];
+        let new = [meta(DELETION_VECTORS, "d2", Some("f"))];
+        assert_eq!(apply(&old, &new, &[], false).unwrap(), ["h1", "d2"]);
+        assert_eq!(apply(&old, &[], &old[..1], false).unwrap(), ["d1"]);
+    }
+
+    #[test]
+    fn without_buckets_vectors_go_by_name_and_never_cover_a_file_twice() {
+        let old = [meta(DELETION_VECTORS, "d1", Some("f"))];
+        let other = [meta(DELETION_VECTORS, "d2", Some("g"))];
+        let again = [meta(DELETION_VECTORS, "d2", Some("f"))];
+        assert_eq!(apply(&old, &other, &[], true).unwrap(), ["d1", "d2"]);
+        assert_eq!(apply(&old, &again, &old, true).unwrap(), ["d2"]);
+        for (added, deleted) in [
+            (&again[..], &[][..]),
+            (&old[..], &[][..]),
+            (&[][..], &other[..]),
+        ] {
+            assert!(apply(&old, added, deleted, true).is_err());
+        }
+    }
+
+    #[test]
+    fn index_types_of_other_builds_are_carried_over() {
+        let old = [meta("lumina", "x1", None), meta("lumina", "x2", None)];
+        let new = [meta(HASH, "h1", None)];
+        assert_eq!(apply(&old, &new, &[], false).unwrap(), ["x1", "x2", "h1"]);
+    }
+}

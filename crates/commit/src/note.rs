@@ -5,6 +5,7 @@
 //! that a torn note is noticed. Values are text with `\n` and `\\` escaped; positions are base64.
 
 use tidegate_model::SnapshotId;
+use tidegate_protocol::Half;
 use tidegate_sink::{CheckpointId, CommitIdentifier, CommitUser, Digest, Epoch};
 
 use crate::error::{CommitError, Result};
@@ -20,6 +21,8 @@ pub struct Note {
     pub user: CommitUser,
     /// The newest commit.
     pub identifier: CommitIdentifier,
+    /// The last half of it that is visible; an APPEND half before it is visible too.
+    pub half: Half,
     /// Its content.
     pub digest: Digest,
     /// Its last snapshot.
@@ -41,6 +44,7 @@ impl Note {
             FIRST.to_owned(),
             format!("user {}", escape(self.user.as_str())),
             format!("identifier {}", self.identifier),
+            format!("half {}", self.half),
             format!("digest {}", self.digest),
             format!("snapshot {}", self.snapshot),
             format!("token {}", escape(&self.token)),
@@ -135,6 +139,11 @@ impl Note {
         Ok(Self {
             user: CommitUser::new(text("user")?).map_err(|e| bad("user", &e))?,
             identifier: CommitIdentifier(signed("identifier")?),
+            half: match text("half")? {
+                "append" => Half::Append,
+                "compact" => Half::Compact,
+                other => return Err(bad("half", &format!("`{other}` is no half"))),
+            },
             digest: digest("digest")?,
             snapshot: SnapshotId(signed("snapshot")?),
             token: text("token")?.to_owned(),
@@ -176,6 +185,7 @@ mod tests {
         Note {
             user: CommitUser::new("a\\b\nc").unwrap(),
             identifier: CommitIdentifier(7),
+            half: Half::Compact,
             digest: Digest([0xab; 32]),
             snapshot: SnapshotId(12),
             token: "53db7fc3".to_owned(),

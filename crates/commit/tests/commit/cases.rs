@@ -589,3 +589,43 @@ async fn an_incomplete_committable_is_refused() {
     ));
     let _ = data_file("x", 1);
 }
+
+#[tokio::test]
+async fn b61_a_committer_that_always_loses_gives_up_in_bounded_time_and_may_try_again() {
+    let table = Table::memory(&[("commit.max-retries", "0")]).await;
+    let mut slow = table.committer(&run("user", 1)).await;
+    let mut rival = table.committer(&run_of("rival", "rival", 1)).await;
+    let zero = table.committable(&slow, 1, None).await;
+    assert!(is_published(&slow.commit(&zero).await.unwrap()));
+    let theirs = table.committable(&rival, 1, None).await;
+    let _ = rival.commit(&theirs).await;
+    assert!(is_visible(&rival.commit(&theirs).await.unwrap()));
+    let two = table.committable(&slow, 2, Some(1)).await;
+    let error = slow.commit(&two).await.unwrap_err();
+    assert!(!error.kind().is_final(), "{error}");
+    assert_eq!(
+        table.check().await.orphans.len(),
+        1,
+        "only the data file waits"
+    );
+    assert!(is_published(&slow.commit(&two).await.unwrap()));
+    assert_eq!(table.check().await.orphans, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn commit_timeout_ends_an_unanswered_publish_undecided() {
+    let table = Table::memory(&[("commit.timeout", "50 ms")]).await;
+    let (store, faults) = faulty(&table);
+    let mut committer = table.committer_on(store.clone(), &run("user", 1)).await;
+    let one = table.committable(&committer, 1, None).await;
+    faults.rule(Rule::new(Fault::Late).on(Op::Create).path(PUBLISH).always());
+    let before = store.metrics();
+    let outcome = committer.commit(&one).await.unwrap();
+    assert!(matches!(outcome, Outcome::Undecided(_)), "{outcome:?}");
+    let tries = store.metrics().since(&before).of(Op::Create).requests;
+    assert!(tries < 5, "{tries} tries in 50 ms");
+    faults.heal();
+    faults.release().await;
+    assert!(is_visible(&committer.commit(&one).await.unwrap()));
+    assert_eq!(table.check().await.identifiers(), [1]);
+}

@@ -47,7 +47,14 @@ struct Job {
 
 impl Job {
     fn new(name: &'static str) -> Self {
-        Self { name, epoch: 1, checkpoint: 0, before: None, pending: vec![], committer: None }
+        Self {
+            name,
+            epoch: 1,
+            checkpoint: 0,
+            before: None,
+            pending: vec![],
+            committer: None,
+        }
     }
 
     fn run(&self) -> Run {
@@ -63,13 +70,17 @@ impl Job {
             None => table.store.clone(),
         };
         let env = table.env(common::unique());
-        self.committer = PaimonCommitter::open_with(store, self.run(), env).await.ok();
+        self.committer = PaimonCommitter::open_with(store, self.run(), env)
+            .await
+            .ok();
         self.committer.is_some()
     }
 
     /// Data files are durable: uploads have their own tests.
     async fn prepare(&mut self, table: &Table) {
-        let Some(committer) = &self.committer else { return };
+        let Some(committer) = &self.committer else {
+            return;
+        };
         self.checkpoint += 1;
         let message: CommitMessage = table.message(committer.run(), "a", 10).await;
         let c = combine(committer, self.checkpoint, self.before, vec![message]);
@@ -143,14 +154,21 @@ async fn play(actions: Vec<Action>, seed: u64, share: f64) {
         who.prepare(&table).await;
         who.publish().await;
         assert_eq!(who.pending.len(), 0);
-        let earlier: Vec<_> =
-            earlier.drain(..).map(|epoch| run_of(who.name, who.name, epoch).prefix).collect();
-        clean(&table.store, &who.run(), &earlier, &[], true).await.unwrap();
+        let earlier: Vec<_> = earlier
+            .drain(..)
+            .map(|epoch| run_of(who.name, who.name, epoch).prefix)
+            .collect();
+        clean(&table.store, &who.run(), &earlier, &[], true)
+            .await
+            .unwrap();
     }
     let seen = table.check().await;
     let mut commits: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
     for s in &seen.snapshots {
-        commits.entry(s.commit_user.as_str()).or_default().push(s.commit_identifier.0);
+        commits
+            .entry(s.commit_user.as_str())
+            .or_default()
+            .push(s.commit_identifier.0);
     }
     for who in [&job, &rival] {
         let all: Vec<i64> = (1..=who.checkpoint as i64).collect();

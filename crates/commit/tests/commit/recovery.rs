@@ -421,3 +421,49 @@ async fn an_empty_committable_changes_nothing_in_the_standing() {
     };
     assert_eq!(committer.standing(&saved).await.unwrap(), Standing::Equal);
 }
+
+#[tokio::test]
+async fn the_note_tells_how_far_a_commit_of_two_halves_came() {
+    let table = Table::memory(&[]).await;
+    let mut committer = table.committer(&run("user", 1)).await;
+    let first = table.message(committer.run(), "a", 10).await;
+    let c = combine(&committer, 1, None, vec![first.clone()]);
+    assert!(is_published(&committer.commit(&c).await.unwrap()));
+    let mut second = table.message(committer.run(), "a", 5).await;
+    let rewritten = table.message(committer.run(), "a", 10).await;
+    second.compact.compact_before = first.data.new_files.clone();
+    second.compact.compact_after = rewritten.data.new_files.clone();
+    let c = combine(&committer, 2, Some(1), vec![second]);
+    assert!(is_published(&committer.commit(&c).await.unwrap()));
+    committer.leave_note().await.unwrap();
+    let bytes = table
+        .store
+        .get("tidegate/jobs/job/published")
+        .await
+        .unwrap();
+    assert!(
+        std::str::from_utf8(&bytes)
+            .unwrap()
+            .contains("\nhalf compact\n")
+    );
+    let mut rival = table.committer(&run_of("rival", "rival", 1)).await;
+    let theirs = table.committable(&rival, 1, None).await;
+    assert!(is_published(&rival.commit(&theirs).await.unwrap()));
+    for id in 1..=3 {
+        table
+            .store
+            .delete(&layout::snapshot_path(SnapshotId(id)))
+            .await
+            .unwrap();
+    }
+    // Both halves are known from the note: nothing is left to publish.
+    let mut committer = table.committer(&run("user", 2)).await;
+    assert!(matches!(
+        committer.commit(&c).await.unwrap(),
+        Outcome::AlreadyPublished(_)
+    ));
+    assert_eq!(
+        latest_snapshot(&table.store).await.unwrap().unwrap().id.0,
+        4
+    );
+}
