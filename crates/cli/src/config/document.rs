@@ -406,13 +406,11 @@ fn parse_flow(text: &str) -> Option<Result<Node, ConfigError>> {
 
 fn scalar(text: &str, env: Environment<'_>, origin: &Origin) -> Result<Node, ConfigError> {
     let (text, env) = substitute(text, env, origin)?;
+    // Nothing behind the `=` takes a value of the file back, as an empty value in YAML does.
+    let plain = text.is_empty();
     Ok(Node {
         origin: origin.clone(),
-        content: Content::Scalar {
-            text,
-            env,
-            plain: false,
-        },
+        content: Content::Scalar { text, env, plain },
     })
 }
 
@@ -520,6 +518,15 @@ mod tests {
         assert_eq!(text_at(&tree, &["restart", "strategy"]), "none");
         assert_eq!(text_at(&tree, &["source", "csv", "delimiter"]), ";");
         assert!(apply_set(&mut tree, "nothing", &no_env).is_err());
+        apply_set(&mut tree, "restart.strategy=", &no_env).unwrap();
+        let Content::Map(entries) = &tree.content else {
+            panic!()
+        };
+        let restart = &entries.iter().find(|e| e.key == "restart").unwrap().value;
+        let Content::Map(inside) = &restart.content else {
+            panic!()
+        };
+        assert!(inside[0].value.is_null(), "an empty --set takes back");
     }
 
     #[test]
