@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_model::{SchemaId, TableSchema, layout};
+use tidegate_model::{SchemaId, SnapshotId, TableSchema, layout};
 use tidegate_protocol::{
-    Attempt, Done, Fence, FileId, Ledger, Outcome as Ended, PartitionId, Refusal, Replacement,
-    Seen, Step,
+    Attempt, Done, Fence, FileId, Half, Ledger, Outcome as Ended, PartitionId, Refusal,
+    Replacement, Seen, Step,
 };
 use tidegate_sink::{
     BoxFuture, CheckpointId, CommitContext, CommitIdentifier, Committable as Framed, Digest,
@@ -24,6 +24,7 @@ use crate::meta::Meta;
 use crate::names::MetadataNames;
 use crate::note::Note;
 use crate::paths::Paths;
+use crate::properties::{ActiveAt, PositionMarks};
 use crate::registry::{Partitions, Registry};
 use crate::settings::TableSettings;
 
@@ -189,8 +190,13 @@ impl PaimonCommitter {
             match self.drive().await? {
                 End::Again => {}
                 End::AgainAfter(earlier) => queue.push(*earlier),
-                End::Outcome(outcome) => {
+                End::Outcome(mut outcome) => {
                     queue.pop();
+                    if let Outcome::AlreadyPublished(found) = &mut outcome
+                        && found.version == 0
+                    {
+                        self.note_expired(&next, found).await?;
+                    }
                     let last = queue.is_empty();
                     match outcome {
                         _ if last => return Ok(outcome),
@@ -299,6 +305,36 @@ impl PaimonCommitter {
             }
         }
         Err(SinkError::new(ErrorKind::Corrupt, "no commit is running"))
+    }
+
+    /// Only the files of a commit tell that it was published: its snapshot is expired and no note was
+    /// left. That is made good, so that the next run need not look at files again \[R-4].
+    async fn note_expired(&mut self, framed: &Framed, found: &mut Published) -> Result<()> {
+        let decoded = committable::decode(framed)?;
+        let ids = self.executor.meta.snapshot_ids().await?;
+        let (Some(extras), Some(oldest)) = (&decoded.extras, ids.first()) else {
+            return Ok(());
+        };
+        let below = SnapshotId(oldest.0 - 1);
+        let positions = extras.positions.as_ref();
+        let marks = positions.map(|positions| PositionMarks::of(&extras.job, positions).0);
+        let compact = decoded.java.messages.iter().any(|m| !m.compact.is_empty());
+        let note = Note {
+            user: framed.user.clone(),
+            identifier: framed.identifier,
+            half: if compact { Half::Compact } else { Half::Append },
+            digest: framed.digest,
+            snapshot: below,
+            token: String::new(),
+            epoch: extras.epoch,
+            checkpoint: extras.checkpoint,
+            // Objects beside the table may be gone with the snapshot.
+            positions: marks
+                .filter(|m| matches!(m.active, ActiveAt::Inline(_)) && m.finished_at.is_none()),
+        };
+        found.version = u64::try_from(below.0).unwrap_or(0);
+        self.newest = Some(note.clone());
+        self.put_note(note).await
     }
 
     /// The history that would tell whether a commit of ours is visible is expired, as it happens to a
