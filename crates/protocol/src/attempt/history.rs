@@ -138,8 +138,9 @@ impl Attempt {
         };
         let chunk = i64::from(self.settings.history_chunk.max(1));
         if covered.to < base.id {
+            // At least one new id besides the last, whose child is not in the range.
             let last = SnapshotId(base.id.0.saturating_sub(1));
-            let to = SnapshotId(covered.to.0.saturating_add(chunk)).min(last);
+            let to = SnapshotId(covered.to.0.saturating_add(chunk.max(2))).min(last);
             return Need::Read(Looking::Up, covered.to, to);
         }
         if self.knows_all() || self.is_answered() {
@@ -294,16 +295,23 @@ impl Attempt {
         // The oldest id of the range may be expired by now: it was looked at before.
         let gap = ids.any(|id| !found.contains_key(&id));
         // Expiry takes the oldest first: what stands below a gap was created there after the
-        // snapshots around it were gone. No reader gets to it.
+        // snapshots around it were gone, and no reader gets to it. It may be a late second request
+        // of a commit that was visible and expired, so that it is not offered again.
         let ours = self.ledger.newest().filter(|e| e.id == from).cloned();
         if let Some(ours) = ours
             && gap
             && oldest.is_some_and(stands)
             && self.rules().on(Rule::BuriedNoticed)
         {
-            return self.replaced(ours, None, true);
+            return self.replaced(ours, None, false);
         }
-        for fact in found.values() {
+        // The last of a part whose child was not read yet is left to the next part.
+        let last = if to.next() >= base.id {
+            base.id
+        } else {
+            SnapshotId(to.0.saturating_sub(1)).max(from)
+        };
+        for fact in found.values().filter(|f| f.id <= last) {
             if let Err(ours) = self.ledger.absorb(fact, self.rules()) {
                 let child = found.get(&fact.id.next()).and_then(|f| f.based_on.as_ref());
                 let chained = fact.id == base.id || child == Some(&fact.token);
@@ -314,7 +322,6 @@ impl Attempt {
             self.cover_only(&base);
             return self.look_back();
         }
-        let last = if to.next() >= base.id { base.id } else { to };
         if let Some(covered) = &mut self.ledger.covered {
             covered.to = last;
             covered.token = found.get(&last).map_or(base.token, |f| f.token.clone());
