@@ -1,0 +1,457 @@
+//! The commit log of one job: what is visible, in which order, by whose commit.
+//!
+//! Owns names and bytes of log entries and positions, and reading and appending them. An entry is
+//! made by one conditional create at the next number, so that commits of one job form a chain:
+//! who has not seen the newest entry cannot add one. Moving files is not its work.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tidegate_sink::{
+    CommitIdentifier, CommitUser, Committable, Digest, Epoch, Message, Positions, Published,
+};
+use tidegate_storage::{Create, Store};
+
+use crate::error::FilesError;
+use crate::writer::MESSAGE_VERSION;
+
+/// Everything that is not a final file is below this folder, which plain readers skip by its name.
+pub(crate) const CONTROL: &str = "_tidegate";
+pub(crate) const PENDING: &str = "_tidegate/pending";
+pub(crate) const COMMITS: &str = "_tidegate/commits";
+
+/// Version of payloads and log entries.
+pub(crate) const VERSION: u32 = 1;
+
+/// Larger parts of positions are objects of their own \[R-3]; bytes.
+const INLINE: usize = 8 << 10;
+
+/// How often the same bytes are offered while the answer is lost \[R-6].
+const OFFERS: u32 = 5;
+
+pub(crate) fn pending_path(name: &str) -> String {
+    format!("{PENDING}/{name}")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let pair = |at: usize| {
+        text.get(at..at + 2)
+            .and_then(|p| u8::from_str_radix(p, 16).ok())
+    };
+    match text.len().is_multiple_of(2) {
+        true => (0..text.len()).step_by(2).map(pair).collect(),
+        false => None,
+    }
+}
+
+/// A file of rows.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct DataFile {
+    /// Its name, the same while it is pending and when it is final.
+    pub name: String,
+    /// Rows in it.
+    pub rows: u64,
+    /// Its size.
+    pub bytes: u64,
+}
+
+impl DataFile {
+    pub(crate) fn to_message(&self) -> Result<Message, FilesError> {
+        let bytes = serde_json::to_vec(self).map_err(|e| FilesError::corrupt(&self.name, e))?;
+        Ok(Message {
+            version: MESSAGE_VERSION,
+            bytes,
+        })
+    }
+
+    pub(crate) fn from_message(message: &Message) -> Result<Self, FilesError> {
+        if message.version != MESSAGE_VERSION {
+            let why = format!("version {} is not known here", message.version);
+            return Err(FilesError::corrupt("a writer's message", why));
+        }
+        let file: Self = serde_json::from_slice(&message.bytes)
+            .map_err(|e| FilesError::corrupt("a writer's message", e))?;
+        // It becomes a path.
+        match file.name.starts_with("part-") && !file.name.contains(['/', '\\']) {
+            true => Ok(file),
+            false => Err(FilesError::corrupt(
+                "a writer's message",
+                "its file name is none",
+            )),
+        }
+    }
+}
+
+/// A part of the positions: as hex digits, or the SHA-256 of an object that holds it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Part {
+    Hex(String),
+    At(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct StoredPositions {
+    active: Part,
+    finished: Part,
+}
+
+/// What a committable carries and a log entry repeats.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    pub(crate) job: String,
+    pub(crate) epoch: u64,
+    pub(crate) checkpoint: u64,
+    pub(crate) files: Vec<DataFile>,
+    positions: Option<StoredPositions>,
+    pub(crate) positions_hash: Option<String>,
+    pub(crate) replaces: Option<String>,
+    pub(crate) watermark: Option<i64>,
+}
+
+/// One version of the directory, as far as one job goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    version: u32,
+    pub(crate) user: String,
+    pub(crate) identifier: i64,
+    pub(crate) digest: String,
+    #[serde(rename = "content")]
+    pub(crate) plan: Plan,
+}
+
+/// An entry and its number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Numbered {
+    pub(crate) number: u64,
+    pub(crate) entry: Entry,
+    /// Content of the object, shortened: tells it from another one of the same number.
+    pub(crate) token: String,
+}
+
+pub(crate) fn hash_positions(positions: &Positions) -> String {
+    let mut hash = Sha256::new();
+    hash.update((positions.active.len() as u64).to_be_bytes());
+    hash.update(&positions.active);
+    hash.update(&positions.finished);
+    hex(&hash.finalize())
+}
+
+/// Canonical content: files and positions; nothing that an attempt changes \[R-5].
+pub(crate) fn digest(files: &[DataFile], positions_hash: Option<&str>) -> Digest {
+    let mut hash = Sha256::new();
+    for file in files {
+        hash.update(format!("{}\0{}\0{}\0", file.name, file.rows, file.bytes));
+    }
+    hash.update(positions_hash.unwrap_or("-"));
+    Digest(hash.finalize().into())
+}
+
+impl Plan {
+    pub(crate) fn new(context: &tidegate_sink::CommitContext, mut files: Vec<DataFile>) -> Self {
+        files.sort();
+        let positions = context.positions.as_ref();
+        Self {
+            job: context.job.to_string(),
+            epoch: context.epoch.0,
+            checkpoint: context.checkpoint.0,
+            files,
+            positions: positions.map(|p| StoredPositions {
+                active: Part::Hex(hex(&p.active)),
+                finished: Part::Hex(hex(&p.finished)),
+            }),
+            positions_hash: positions.map(hash_positions),
+            replaces: context.replaces.as_ref().map(hash_positions),
+            watermark: context.watermark,
+        }
+    }
+
+    pub(crate) fn to_payload(&self) -> Result<Vec<u8>, FilesError> {
+        serde_json::to_vec(self).map_err(|e| FilesError::corrupt("a committable", e))
+    }
+
+    pub(crate) fn of(committable: &Committable) -> Result<Self, FilesError> {
+        let what = || format!("committable {}", committable.identifier);
+        if committable.version != VERSION {
+            let why = format!("payload version {} is not known here", committable.version);
+            return Err(FilesError::corrupt(what(), why));
+        }
+        serde_json::from_slice(&committable.payload).map_err(|e| FilesError::corrupt(what(), e))
+    }
+}
+
+impl Entry {
+    pub(crate) fn new(committable: &Committable) -> Result<Self, FilesError> {
+        Ok(Self {
+            version: VERSION,
+            user: committable.user.to_string(),
+            identifier: committable.identifier.0,
+            digest: committable.digest.to_string(),
+            plan: Plan::of(committable)?,
+        })
+    }
+
+    fn large_parts(&self) -> BTreeSet<String> {
+        let stored = self
+            .plan
+            .positions
+            .iter()
+            .flat_map(|p| [&p.active, &p.finished]);
+        stored
+            .filter_map(|part| match part {
+                Part::At(hash) => Some(hash.clone()),
+                Part::Hex(_) => None,
+            })
+            .collect()
+    }
+}
+
+impl Numbered {
+    fn new(number: u64, entry: Entry, bytes: &[u8]) -> Self {
+        let token = hex(&Sha256::digest(bytes)).chars().take(16).collect();
+        Self {
+            number,
+            entry,
+            token,
+        }
+    }
+
+    pub(crate) fn published(&self) -> Published {
+        Published {
+            identifier: CommitIdentifier(self.entry.identifier),
+            digest: Digest::parse(&self.entry.digest).ok(),
+            version: self.number,
+            token: self.token.clone(),
+        }
+    }
+
+    pub(crate) fn epoch(&self) -> Epoch {
+        Epoch(self.entry.plan.epoch)
+    }
+}
+
+/// How appending ended.
+pub(crate) enum Appended {
+    /// The entry is there, by this call or by an earlier one whose answer was lost.
+    Ours(Box<Numbered>),
+    /// Another entry has that number.
+    Theirs,
+    /// Not settled \[R-6].
+    Unknown(String),
+}
+
+/// The log of one commit user.
+#[derive(Clone, Debug)]
+pub(crate) struct Log {
+    store: Store,
+    dir: String,
+}
+
+impl Log {
+    pub(crate) fn new(store: Store, user: &CommitUser) -> Result<Self, FilesError> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let name = user.as_str();
+        if name.starts_with('.') || name.len() > 128 || !name.chars().all(plain) {
+            return Err(FilesError::Config(format!(
+                "commit user `{name}` cannot stand in a path: it may hold letters, digits, `-`, `_`, `.`"
+            )));
+        }
+        Ok(Self {
+            store,
+            dir: format!("{COMMITS}/{name}"),
+        })
+    }
+
+    /// Logs of all users of a directory.
+    pub(crate) async fn all(store: &Store) -> Result<Vec<Self>, FilesError> {
+        let users = store.list_names(COMMITS).await;
+        let users = users.map_err(FilesError::store("listing the users of the commit log"))?;
+        let log = |name: &str| Self {
+            store: store.clone(),
+            dir: format!("{COMMITS}/{name}"),
+        };
+        Ok(users
+            .iter()
+            .filter(|e| e.is_dir)
+            .map(|e| log(&e.name))
+            .collect())
+    }
+
+    fn path(&self, number: u64) -> String {
+        format!("{}/commit-{number:020}", self.dir)
+    }
+
+    fn part_path(&self, hash: &str) -> String {
+        format!("{}/positions-{hash}", self.dir)
+    }
+
+    async fn names(&self) -> Result<Vec<String>, FilesError> {
+        let names = self.store.list_names(&self.dir).await;
+        let names = names.map_err(FilesError::store("listing the commit log"))?;
+        Ok(names
+            .into_iter()
+            .filter(|e| !e.is_dir)
+            .map(|e| e.name)
+            .collect())
+    }
+
+    /// Numbers of the entries, ascending.
+    pub(crate) async fn numbers(&self) -> Result<Vec<u64>, FilesError> {
+        let names = self.names().await?;
+        let numbers = names
+            .iter()
+            .filter_map(|name| name.strip_prefix("commit-")?.parse().ok());
+        let mut numbers: Vec<u64> = numbers.collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    pub(crate) async fn read(&self, number: u64) -> Result<Numbered, FilesError> {
+        let path = self.path(number);
+        let bytes = self.store.get(&path).await;
+        let bytes = bytes.map_err(FilesError::store("reading the commit log"))?;
+        let entry: Entry =
+            serde_json::from_slice(&bytes).map_err(|e| FilesError::corrupt(&path, e))?;
+        if entry.version != VERSION {
+            let why = format!("version {} is not known here", entry.version);
+            return Err(FilesError::corrupt(&path, why));
+        }
+        Ok(Numbered::new(number, entry, &bytes))
+    }
+
+    pub(crate) async fn newest(&self) -> Result<Option<Numbered>, FilesError> {
+        match self.numbers().await?.last() {
+            Some(number) => Ok(Some(self.read(*number).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Entries above an identifier, oldest first, and the one with just that identifier.
+    pub(crate) async fn above(
+        &self,
+        identifier: Option<CommitIdentifier>,
+    ) -> Result<(Vec<Numbered>, Option<Numbered>), FilesError> {
+        let mut above = Vec::new();
+        let mut at = None;
+        for number in self.numbers().await?.into_iter().rev() {
+            let found = self.read(number).await?;
+            match identifier.map(|id| found.entry.identifier.cmp(&id.0)) {
+                None | Some(std::cmp::Ordering::Greater) => above.push(found),
+                Some(std::cmp::Ordering::Equal) => {
+                    at = Some(found);
+                    break;
+                }
+                Some(std::cmp::Ordering::Less) => break,
+            }
+        }
+        above.reverse();
+        Ok((above, at))
+    }
+
+    /// Adds an entry: the one create by which a commit becomes visible.
+    pub(crate) async fn append(
+        &self,
+        number: u64,
+        mut entry: Entry,
+    ) -> Result<Appended, FilesError> {
+        if let Some(stored) = &mut entry.plan.positions {
+            for part in [&mut stored.active, &mut stored.finished] {
+                self.set_aside(part).await?;
+            }
+        }
+        let path = self.path(number);
+        let bytes = serde_json::to_vec(&entry).map_err(|e| FilesError::corrupt(&path, e))?;
+        let bytes = Bytes::from(bytes);
+        let mut offers = 1;
+        loop {
+            match self.store.create_if_absent(&path, bytes.clone()).await {
+                created if created.holds(&bytes) => {
+                    return Ok(Appended::Ours(Box::new(Numbered::new(
+                        number, entry, &bytes,
+                    ))));
+                }
+                Create::Created | Create::Exists(_) => return Ok(Appended::Theirs),
+                Create::Failed(error) => {
+                    return Err(FilesError::store("adding to the commit log")(error));
+                }
+                Create::Unknown(error) if offers >= OFFERS => {
+                    return Ok(Appended::Unknown(format!(
+                        "{}: {error}",
+                        self.store.url_of(&path)
+                    )));
+                }
+                Create::Unknown(_) => offers += 1,
+            }
+        }
+    }
+
+    /// A large part goes into an object named by its content.
+    async fn set_aside(&self, part: &mut Part) -> Result<(), FilesError> {
+        let Part::Hex(text) = part else { return Ok(()) };
+        if text.len() <= 2 * INLINE {
+            return Ok(());
+        }
+        let bytes = unhex(text).ok_or_else(|| FilesError::corrupt("positions", "not hex"))?;
+        let hash = hex(&Sha256::digest(&bytes));
+        let written = self
+            .store
+            .write_once(&self.part_path(&hash), bytes.into())
+            .await;
+        written.map_err(FilesError::store("writing positions"))?;
+        *part = Part::At(hash);
+        Ok(())
+    }
+
+    async fn part(&self, part: &Part) -> Result<Vec<u8>, FilesError> {
+        match part {
+            Part::Hex(text) => {
+                unhex(text).ok_or_else(|| FilesError::corrupt("positions in the log", "not hex"))
+            }
+            Part::At(hash) => {
+                let bytes = self.store.get(&self.part_path(hash)).await;
+                Ok(bytes
+                    .map_err(FilesError::store("reading positions"))?
+                    .to_vec())
+            }
+        }
+    }
+
+    pub(crate) async fn positions(&self, entry: &Entry) -> Result<Option<Positions>, FilesError> {
+        let Some(stored) = &entry.plan.positions else {
+            return Ok(None);
+        };
+        Ok(Some(Positions {
+            active: self.part(&stored.active).await?,
+            finished: self.part(&stored.finished).await?,
+        }))
+    }
+
+    /// Removes positions that a newer entry replaced. Safe late: a next entry has the newer number.
+    pub(crate) async fn forget(&self, old: &Entry, new: &Entry) -> Result<(), FilesError> {
+        let kept = new.large_parts();
+        for hash in old.large_parts().difference(&kept) {
+            let deleted = self.store.delete(&self.part_path(hash)).await;
+            deleted.map_err(FilesError::store("removing replaced positions"))?;
+        }
+        Ok(())
+    }
+
+    /// Paths of positions that the newest entry does not refer to: left by crashes.
+    pub(crate) async fn stray_positions(&self, newest: &Entry) -> Result<Vec<String>, FilesError> {
+        let kept = newest.large_parts();
+        let names = self.names().await?;
+        let hashes = names
+            .iter()
+            .filter_map(|name| name.strip_prefix("positions-"));
+        Ok(hashes
+            .filter(|hash| !kept.contains(*hash))
+            .map(|hash| self.part_path(hash))
+            .collect())
+    }
+}
