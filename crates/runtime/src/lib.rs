@@ -11,8 +11,37 @@
 //! ```
 //!
 //! It knows no table format, and it runs in one process: being distributed is somebody else's job.
-//! See [`Job`] for how to run one, [`source`] for the contract of sources, [`Settings`] for what can
-//! be set.
+//! See [`source`] for the contract of sources, [`Settings`] for what can be set.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tidegate_recovery::{CheckpointStore, Registry};
+//! use tidegate_runtime::{BatchTarget, Job, JobEnd, StopSignal, source::Source};
+//! use tidegate_sink::JobName;
+//! use tidegate_storage::Store;
+//!
+//! /// The same call after a crash, a stop, or when there is something new.
+//! async fn carry(
+//!     source: impl Source + 'static,
+//!     target: Arc<BatchTarget>,
+//!     beside_target: Store,
+//!     checkpoints: Store,
+//! ) -> Result<(), Box<dyn std::error::Error>> {
+//!     let job = Job::builder(JobName::new("orders")?)
+//!         .source(source)
+//!         .target(target)
+//!         .registry(Registry::new(beside_target))
+//!         .checkpoints(CheckpointStore::new(checkpoints))
+//!         .build()?;
+//!     match job.run(StopSignal::never()).await? {
+//!         JobEnd::Finished(summary) => println!("{} rows published", summary.rows_published),
+//!         JobEnd::NothingNew => println!("nothing new"),
+//!         JobEnd::Mismatch(report) => println!("{report}"),
+//!         JobEnd::Stopped(_) | JobEnd::Aborted(_) => {}
+//!     }
+//!     Ok(())
+//! }
+//! ```
 
 mod align;
 mod clock;
