@@ -382,7 +382,7 @@ async fn the_log_entry_is_pinned() {
         format!(
             "{{\"version\":1,\"user\":\"user-1\",\"identifier\":1,\"digest\":\"{}\",\"content\":{{\
              \"job\":\"orders\",\"epoch\":4,\"checkpoint\":1,\"files\":[{{\"name\":\"{name}\",\
-             \"rows\":3,\"bytes\":32}}],\"positions\":{{\"active\":{{\"hex\":\"0000000000000001\"}},\
+             \"rows\":3,\"bytes\":31}}],\"positions\":{{\"active\":{{\"hex\":\"0000000000000001\"}},\
              \"finished\":{{\"hex\":\"\"}}}},\"positions_hash\":\"{hash}\",\"replaces\":null,\
              \"watermark\":null}}}}",
             one.digest

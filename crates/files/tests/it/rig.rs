@@ -201,11 +201,20 @@ impl Rig {
         ids
     }
 
-    /// Every row once for every reader, nothing left over.
-    pub async fn assert_exactly_once(&self, rows: i64, what: &str) {
+    /// More rows come.
+    pub fn grow(&self, ids: std::ops::Range<i64>) {
+        self.source.0.push("more", batch(ids));
+    }
+
+    pub async fn assert_rows(&self, rows: i64, what: &str) {
         let all: Vec<_> = (0..rows).collect();
         assert_eq!(self.plain_rows().await, all, "{what}");
         assert_eq!(self.committed_rows().await, all, "{what}");
+    }
+
+    /// Every row once for every reader, nothing left over.
+    pub async fn assert_exactly_once(&self, rows: i64, what: &str) {
+        self.assert_rows(rows, what).await;
         let pending = self.store.list("rows/_tidegate/pending").await.unwrap();
         assert!(pending.is_empty(), "{what}: {pending:?}");
         if self.store.capabilities().lists_unfinished {
