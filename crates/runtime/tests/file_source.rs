@@ -1,6 +1,8 @@
 //! Files as a source, seen from outside: cases B40 and B58 of the case collection, growing and
 //! replaced files, compression, and the conformance suite.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
 #![allow(missing_docs)]
 
 use std::collections::BTreeMap;

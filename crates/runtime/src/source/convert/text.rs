@@ -99,10 +99,10 @@ fn float<T: std::str::FromStr>(text: &str) -> Result<T, Mismatch> {
         && body
             .bytes()
             .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'-' | b'+'));
-    if plain || matches!(body, "NaN" | "Infinity") {
-        if let Ok(value) = text.parse() {
-            return Ok(value);
-        }
+    if (plain || matches!(body, "NaN" | "Infinity"))
+        && let Ok(value) = text.parse()
+    {
+        return Ok(value);
     }
     Err(Mismatch::new(text, "no number"))
 }

@@ -217,7 +217,7 @@ impl CsvDecoder {
         }
     }
 
-    fn header(&self) -> Result<Vec<usize>, BadRecord> {
+    fn header(&self) -> Result<Vec<usize>, Box<BadRecord>> {
         let mut targets = Vec::new();
         for (name, _) in self.fields.iter() {
             let name = std::str::from_utf8(name).map_err(|_| {
@@ -260,7 +260,7 @@ impl CsvDecoder {
         Ok(targets)
     }
 
-    fn row(&mut self) -> Result<(), BadRecord> {
+    fn row(&mut self) -> Result<(), Box<BadRecord>> {
         let targets = self.targets.as_deref().unwrap_or_default();
         let found = self.fields.ends.len();
         if found != targets.len() {
@@ -333,13 +333,13 @@ pub(super) fn batch_of(
         .map_err(|e| SourceError::Config(format!("rows cannot become a batch: {e}")))
 }
 
-fn bad(column: Option<&str>, value: &str, why: &str) -> BadRecord {
-    BadRecord {
+fn bad(column: Option<&str>, value: &str, why: &str) -> Box<BadRecord> {
+    Box::new(BadRecord {
         column: column.map(str::to_owned),
         value: (!value.is_empty()).then(|| value.to_owned()),
         why: why.to_owned(),
         ..BadRecord::default()
-    }
+    })
 }
 
 impl Decoder for CsvDecoder {
@@ -350,7 +350,7 @@ impl Decoder for CsvDecoder {
             let failed = |line, record| Failed {
                 before: done,
                 line,
-                record: Box::new(record),
+                record,
             };
             match self.scan(rest, last) {
                 Scan::More => break,

@@ -38,7 +38,7 @@ impl JsonDecoder {
         })
     }
 
-    fn row(&mut self, line: &[u8]) -> Result<(), BadRecord> {
+    fn row(&mut self, line: &[u8]) -> Result<(), Box<BadRecord>> {
         let text = std::str::from_utf8(line).map_err(|e| BadRecord {
             why: format!("not UTF-8 at byte {} of the line", e.valid_up_to()),
             ..BadRecord::default()
@@ -50,11 +50,13 @@ impl JsonDecoder {
         })?;
         let row = self.rows + 1;
         for (key, value) in object.0 {
-            let bad = |column: String, value: String, why: String| BadRecord {
-                column: Some(column),
-                value: Some(value),
-                why,
-                ..BadRecord::default()
+            let bad = |column: String, value: String, why: String| {
+                Box::new(BadRecord {
+                    column: Some(column),
+                    value: Some(value),
+                    why,
+                    ..BadRecord::default()
+                })
             };
             let Ok(index) = self.schema.index_of(&key) else {
                 let known: Vec<&str> = self
@@ -169,7 +171,7 @@ impl Decoder for JsonDecoder {
                 self.row(line).map_err(|record| Failed {
                     before: done,
                     line: 0,
-                    record: Box::new(record),
+                    record,
                 })?;
                 done.rows += 1;
             }
