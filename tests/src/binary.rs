@@ -9,11 +9,18 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
 }
 
+static BINARY: OnceLock<PathBuf> = OnceLock::new();
+
+/// Names the binary, for whoever built it itself; the first name stays.
+pub fn set(path: PathBuf) {
+    assert!(path.is_file(), "{}: no such file", path.display());
+    let _named_before = BINARY.set(path);
+}
+
 /// `$TIDEGATE_BIN`, else the binary of this test's own target folder and profile, built first: a
 /// stale binary would be judged otherwise.
 pub fn tidegate() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| match std::env::var_os("TIDEGATE_BIN") {
+    BINARY.get_or_init(|| match std::env::var_os("TIDEGATE_BIN") {
         Some(path) => {
             let path = PathBuf::from(path);
             assert!(path.is_file(), "TIDEGATE_BIN={}: no such file", path.display());

@@ -1,10 +1,15 @@
 //! Chores of the workspace: `cargo xtask demo | test | layers | golden | bench | fuzz | chaos`.
 
+mod chaos;
+mod fuzz;
+mod golden;
 mod layers;
 mod process;
+mod test;
 
 use clap::{Parser, Subcommand};
-use std::process::ExitCode;
+use process::{Failure, binary, cargo, run};
+use std::process::{Command, ExitCode};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Chores of the Tidegate workspace")]
@@ -15,13 +20,53 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
+    /// Build the binary and watch rows land exactly once while the process is killed under them.
+    Demo {
+        /// For `tidegate demo`, for instance `--directory DIR`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Everything that must hold before a change goes in; prints where the time went.
+    Test {
+        /// Go on after a failed step and tell all of them at the end.
+        #[arg(long)]
+        keep_going: bool,
+    },
     /// Check crate edges, forbidden reaches, licences and duplicate versions.
     Layers,
+    /// Check golden data: every file is there with its size, and decodes to its catalogued values.
+    Golden {
+        /// Write the list of sizes anew after golden data was added on purpose.
+        #[arg(long)]
+        record: bool,
+    },
+    /// Run the benches in release mode, peers included.
+    Bench {
+        /// For the benches, for instance a name.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Run every fuzz target in turn.
+    Fuzz {
+        /// Seconds per target.
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+        /// Only targets whose name contains this.
+        target: Option<String>,
+    },
+    /// Kill a running job over and over, then look whether anything was lost, doubled or left over.
+    Chaos(chaos::Arguments),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().chore {
+        Chore::Demo { arguments } => demo(&arguments),
+        Chore::Test { keep_going } => test::run(keep_going),
         Chore::Layers => layers::check(),
+        Chore::Golden { record } => golden::check(record),
+        Chore::Bench { arguments } => bench(&arguments),
+        Chore::Fuzz { seconds, target } => fuzz::run(seconds, target.as_deref()),
+        Chore::Chaos(arguments) => chaos::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -30,4 +75,34 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn demo(arguments: &[String]) -> Result<(), Failure> {
+    let binary = binary(false)?;
+    run(Command::new(binary).arg("demo").args(arguments))
+}
+
+/// The only place that builds peers, and in release mode.
+fn bench(arguments: &[String]) -> Result<(), Failure> {
+    let folder = process::root().join("benches/src/bin");
+    let mut names: Vec<String> = std::fs::read_dir(&folder)
+        .map_err(|e| format!("{}: {e}", folder.display()))?
+        .flatten()
+        .filter_map(|e| Some(e.path().file_stem()?.to_str()?.to_owned()))
+        .collect();
+    names.sort();
+    let wanted = arguments.first().filter(|a| names.contains(a)).cloned();
+    let rest = &arguments[usize::from(wanted.is_some()).min(arguments.len())..];
+    let chosen = names.iter().filter(|n| wanted.as_ref().is_none_or(|w| *n == w));
+    let manifest = process::root().join("benches/Cargo.toml");
+    let text = std::fs::read_to_string(&manifest).map_err(|e| format!("{}: {e}", manifest.display()))?;
+    if wanted.is_none() && text.contains("[[bench]]") {
+        run(cargo().args(["bench", "--package", "tidegate-benches", "--"]).args(rest))?;
+    }
+    for name in chosen {
+        run(cargo()
+            .args(["run", "--release", "--package", "tidegate-benches", "--bin", name, "--"])
+            .args(rest))?;
+    }
+    Ok(())
 }

@@ -52,6 +52,28 @@ pub(crate) fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
+/// Where cargo puts what it builds.
+pub(crate) fn target_directory() -> Result<PathBuf, Failure> {
+    let text = output(cargo().args(["metadata", "--format-version", "1", "--no-deps"]))?;
+    let metadata: serde_json::Value =
+        serde_json::from_str(&text).map_err(|e| format!("cargo metadata: {e}"))?;
+    let path = metadata.get("target_directory").and_then(serde_json::Value::as_str);
+    path.map(PathBuf::from)
+        .ok_or_else(|| "cargo metadata names no target directory".to_owned())
+}
+
+/// Builds the command line and says where it is.
+pub(crate) fn binary(release: bool) -> Result<PathBuf, Failure> {
+    let mut build = cargo();
+    build.args(["build", "--locked", "--package", "tidegate-cli"]);
+    if release {
+        build.arg("--release");
+    }
+    run(&mut build)?;
+    let profile = if release { "release" } else { "debug" };
+    Ok(target_directory()?.join(profile).join("tidegate"))
+}
+
 fn shown(command: &Command) -> String {
     let mut text = command.get_program().to_string_lossy().into_owned();
     for argument in command.get_args() {
