@@ -17,7 +17,9 @@ pub enum RestartStrategy {
         /// Wait before each.
         delay: Duration,
     },
-    /// Without limit, with waits that double; they begin anew once a checkpoint has completed.
+    /// With waits that double and begin anew once a checkpoint has completed; ends after 20 restarts
+    /// in a row without one (with the defaults after a quarter of an hour and more), so that a full
+    /// disk or a store that is gone ends in an error somebody sees.
     Exponential {
         /// First wait.
         initial: Duration,
@@ -34,6 +36,9 @@ impl Default for RestartStrategy {
         }
     }
 }
+
+/// Restarts without a checkpoint in between, after which the exponential strategy ends too.
+const FRUITLESS: u32 = 20;
 
 /// Restarts so far.
 #[derive(Clone, Debug)]
@@ -65,6 +70,7 @@ impl Restarts {
             RestartStrategy::None => return None,
             RestartStrategy::FixedDelay { attempts, .. } if self.total >= *attempts => return None,
             RestartStrategy::FixedDelay { delay, .. } => *delay,
+            RestartStrategy::Exponential { .. } if self.in_a_row >= FRUITLESS => return None,
             RestartStrategy::Exponential { initial, max } => {
                 let factor = 1u32.checked_shl(self.in_a_row.min(20)).unwrap_or(u32::MAX);
                 initial.saturating_mul(factor).min(*max)
@@ -110,8 +116,14 @@ mod tests {
         assert_eq!(waits, [S(1), S(2), S(4), S(5), S(5)]);
         assert_eq!(restarts.next(true), Some(S(1)));
         assert_eq!(restarts.next(false), Some(S(2)));
-        for _ in 0..100 {
-            assert!(restarts.next(false) <= Some(S(5)));
-        }
+        let further = std::iter::from_fn(|| restarts.next(false))
+            .take(100)
+            .count();
+        assert_eq!(
+            further as u32,
+            FRUITLESS - 2,
+            "without a checkpoint it ends"
+        );
+        assert_eq!(restarts.next(true), Some(S(1)));
     }
 }

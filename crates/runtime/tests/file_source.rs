@@ -2,7 +2,6 @@
 //! replaced files, compression, and the conformance suite.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-
 #![allow(missing_docs)]
 
 use std::collections::BTreeMap;
