@@ -6,7 +6,10 @@ use std::sync::OnceLock;
 
 /// The workspace's root folder.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_path_buf()
 }
 
 static BINARY: OnceLock<PathBuf> = OnceLock::new();
@@ -23,7 +26,11 @@ pub fn tidegate() -> &'static Path {
     BINARY.get_or_init(|| match std::env::var_os("TIDEGATE_BIN") {
         Some(path) => {
             let path = PathBuf::from(path);
-            assert!(path.is_file(), "TIDEGATE_BIN={}: no such file", path.display());
+            assert!(
+                path.is_file(),
+                "TIDEGATE_BIN={}: no such file",
+                path.display()
+            );
             path
         }
         None => build(),
@@ -39,7 +46,14 @@ fn build() -> PathBuf {
         .unwrap_or_else(|| panic!("{} is in no target folder", me.display()));
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
-        .args(["build", "--quiet", "--locked", "--package", "tidegate-cli", "--target-dir"])
+        .args([
+            "build",
+            "--quiet",
+            "--locked",
+            "--package",
+            "tidegate-cli",
+            "--target-dir",
+        ])
         .arg(profile.parent().unwrap())
         .current_dir(root());
     if profile.ends_with("release") {

@@ -101,10 +101,17 @@ pub fn run(lab: &mut Lab, plan: &Plan, mut progress: impl FnMut(&str)) -> Outcom
     let mut kills = 0;
     while kills < plan.kills && plan.limit.is_none_or(|l| begun.elapsed() < l) {
         let _absent = std::fs::remove_file(&probe);
-        let mut run = lab.spawn(&["run", "job.yaml", "--quiet"], &[("TIDEGATE_PROBE_FILE", &probe_text)]);
+        let mut run = lab.spawn(
+            &["run", "job.yaml", "--quiet"],
+            &[("TIDEGATE_PROBE_FILE", &probe_text)],
+        );
         let place = || {
             let text = std::fs::read_to_string(&probe).unwrap_or_default();
-            PLACES.iter().copied().find(|p| *p == text.trim()).unwrap_or(PLACES[0])
+            PLACES
+                .iter()
+                .copied()
+                .find(|p| *p == text.trim())
+                .unwrap_or(PLACES[0])
         };
         let passes = random.random_range(0..=16);
         let extra = Duration::from_micros(random.random_range(0..25_000));
@@ -125,13 +132,24 @@ pub fn run(lab: &mut Lab, plan: &Plan, mut progress: impl FnMut(&str)) -> Outcom
         *histogram.entry(place()).or_insert(0) += 1;
         kills += 1;
         if kills % 10 == 0 {
-            progress(&format!("{kills} of {} kills, {:.0} s", plan.kills, begun.elapsed().as_secs_f64()));
+            progress(&format!(
+                "{kills} of {} kills, {:.0} s",
+                plan.kills,
+                begun.elapsed().as_secs_f64()
+            ));
         }
     }
     // The rolling job becomes a bounded one and runs to its end: what the kills left is settled now.
     let visible = lab.ids().last().copied().unwrap_or(0);
     let rows = visible + 20_000;
-    lab.run(&["--quiet", "--set", &format!("source.rows={rows}")]).expect(0);
+    lab.run(&["--quiet", "--set", &format!("source.rows={rows}")])
+        .expect(0);
     let found = lab.whole(rows);
-    Outcome { histogram, kills, rows, snapshots: found.snapshots.len(), took: begun.elapsed() }
+    Outcome {
+        histogram,
+        kills,
+        rows,
+        snapshots: found.snapshots.len(),
+        took: begun.elapsed(),
+    }
 }

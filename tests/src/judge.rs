@@ -30,19 +30,35 @@ pub struct Findings {
 impl Findings {
     /// Commit identifiers, oldest first.
     pub fn identifiers(&self) -> Vec<i64> {
-        self.snapshots.iter().map(|s| s["commitIdentifier"].as_i64().unwrap()).collect()
+        self.snapshots
+            .iter()
+            .map(|s| s["commitIdentifier"].as_i64().unwrap())
+            .collect()
     }
 }
 
 /// Differences between ids that were read (sorted) and 1..=rows, in words; empty when there are none.
 pub fn differences(ids: &[i64], rows: i64) -> String {
     let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
-    ids.iter().for_each(|id| *counts.entry(*id).or_default() += 1);
+    ids.iter()
+        .for_each(|id| *counts.entry(*id).or_default() += 1);
     let lost: Vec<i64> = (1..=rows).filter(|id| !counts.contains_key(id)).collect();
-    let doubled: Vec<i64> = counts.iter().filter(|(_, n)| **n > 1).map(|(id, _)| *id).collect();
-    let strange: Vec<i64> = counts.keys().copied().filter(|id| *id < 1 || *id > rows).collect();
+    let doubled: Vec<i64> = counts
+        .iter()
+        .filter(|(_, n)| **n > 1)
+        .map(|(id, _)| *id)
+        .collect();
+    let strange: Vec<i64> = counts
+        .keys()
+        .copied()
+        .filter(|id| *id < 1 || *id > rows)
+        .collect();
     let mut text = String::new();
-    for (what, ids) in [("lost", lost), ("doubled", doubled), ("unexpected", strange)] {
+    for (what, ids) in [
+        ("lost", lost),
+        ("doubled", doubled),
+        ("unexpected", strange),
+    ] {
         if let (Some(first), Some(last)) = (ids.first(), ids.last()) {
             text.push_str(&format!("{} {what} ({first}..={last}) ", ids.len()));
         }
@@ -54,7 +70,10 @@ pub fn differences(ids: &[i64], rows: i64) -> String {
 pub fn look(table: &Path) -> Findings {
     let mut files = BTreeMap::new();
     walk(table, table, &mut files);
-    let mut found = Findings { objects: files.len(), ..Findings::default() };
+    let mut found = Findings {
+        objects: files.len(),
+        ..Findings::default()
+    };
     let mut snapshots: Vec<(i64, Value)> = files
         .iter()
         .filter(|(path, _)| path.starts_with("snapshot/snapshot-"))
@@ -65,15 +84,25 @@ pub fn look(table: &Path) -> Findings {
         })
         .collect();
     snapshots.sort_by_key(|(id, _)| *id);
-    let by_name: BTreeMap<&str, &str> =
-        files.keys().map(|path| (path.rsplit('/').next().unwrap(), path.as_str())).collect();
+    let by_name: BTreeMap<&str, &str> = files
+        .keys()
+        .map(|path| (path.rsplit('/').next().unwrap(), path.as_str()))
+        .collect();
 
     let mut reached: BTreeSet<String> = BTreeSet::new();
     let mut texts = String::new();
     for (_, snapshot) in &snapshots {
-        found.users.insert(snapshot["commitUser"].as_str().unwrap().to_owned());
+        found
+            .users
+            .insert(snapshot["commitUser"].as_str().unwrap().to_owned());
         texts.push_str(&snapshot.to_string());
-        for key in ["baseManifestList", "deltaManifestList", "changelogManifestList", "indexManifest", "statistics"] {
+        for key in [
+            "baseManifestList",
+            "deltaManifestList",
+            "changelogManifestList",
+            "indexManifest",
+            "statistics",
+        ] {
             if let Some(name) = snapshot[key].as_str() {
                 reached.insert(name.to_owned());
             }
@@ -124,7 +153,13 @@ fn walk(root: &Path, at: &Path, files: &mut BTreeMap<String, std::path::PathBuf>
         if path.is_dir() {
             walk(root, &path, files);
         } else {
-            files.insert(path.strip_prefix(root).unwrap().to_string_lossy().into_owned(), path);
+            files.insert(
+                path.strip_prefix(root)
+                    .unwrap()
+                    .to_string_lossy()
+                    .into_owned(),
+                path,
+            );
         }
     }
 }
@@ -134,17 +169,24 @@ fn walk(root: &Path, at: &Path, files: &mut BTreeMap<String, std::path::PathBuf>
 fn names(bytes: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     for prefix in [&b"manifest-"[..], b"data-"] {
-        let starts = bytes.windows(prefix.len()).enumerate().filter(|(_, w)| *w == prefix);
+        let starts = bytes
+            .windows(prefix.len())
+            .enumerate()
+            .filter(|(_, w)| *w == prefix);
         for (at, _) in starts {
             let one = at.checked_sub(1).map(|i| usize::from(bytes[i]));
             let two = at.checked_sub(2).map(|i| usize::from(bytes[i]));
             let lengths = [
                 one.filter(|b| b % 2 == 0 && *b < 0x80).map(|b| b / 2),
-                one.zip(two).filter(|(_, two)| *two >= 0x80).map(|(one, two)| ((two & 0x7f) | one << 7) / 2),
+                one.zip(two)
+                    .filter(|(_, two)| *two >= 0x80)
+                    .map(|(one, two)| ((two & 0x7f) | one << 7) / 2),
             ];
             for length in lengths.into_iter().flatten().filter(|l| *l > 40) {
                 if let Some(text) = bytes.get(at..at + length)
-                    && text.iter().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
+                    && text
+                        .iter()
+                        .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
                 {
                     found.push(String::from_utf8_lossy(text).into_owned());
                 }
@@ -161,7 +203,11 @@ mod tests {
     #[test]
     fn names_are_cut_where_their_length_says() {
         let name = "data-tg40f04ed8e1-3dd98ce7-6b1d-4e81-bb4e-ac22a35e2d40-1.parquet";
-        let mut bytes = vec![7, (name.len() * 2) as u8 | 0x80, (name.len() * 2 >> 7) as u8];
+        let mut bytes = vec![
+            7,
+            (name.len() * 2) as u8 | 0x80,
+            (name.len() * 2 >> 7) as u8,
+        ];
         bytes.extend(name.as_bytes());
         bytes.extend(b"77");
         assert_eq!(names(&bytes), [name]);
@@ -171,7 +217,10 @@ mod tests {
     fn differences_name_what_is_lost_doubled_and_strange() {
         assert_eq!(differences(&[1, 2, 3], 3), "");
         let text = differences(&[1, 1, 3, 9], 3);
-        assert!(text.contains("1 lost (2..=2)") && text.contains("1 doubled (1..=1)"), "{text}");
+        assert!(
+            text.contains("1 lost (2..=2)") && text.contains("1 doubled (1..=1)"),
+            "{text}"
+        );
         assert!(text.contains("1 unexpected (9..=9)"), "{text}");
     }
 }

@@ -47,7 +47,11 @@ impl Done {
     #[track_caller]
     pub fn says(self, texts: &[&str]) -> Self {
         for text in texts {
-            assert!(self.stderr.contains(text), "`{text}` is not in:\n{}", self.stderr);
+            assert!(
+                self.stderr.contains(text),
+                "`{text}` is not in:\n{}",
+                self.stderr
+            );
         }
         self
     }
@@ -97,8 +101,11 @@ impl Running {
 
     /// Largest resident memory so far, bytes; 0 once it has ended.
     pub fn peak_memory(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let kib = status.lines().find_map(|l| l.strip_prefix("VmHWM:")?.split_whitespace().next());
+        let status =
+            fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let kib = status
+            .lines()
+            .find_map(|l| l.strip_prefix("VmHWM:")?.split_whitespace().next());
         kib.map_or(0, |k| k.parse::<u64>().unwrap() * 1024)
     }
 
@@ -173,7 +180,14 @@ pub struct Generator<'a> {
 
 impl Default for Generator<'_> {
     fn default() -> Self {
-        Self { rows: None, rate: None, interval: None, bucket: -1, partition_by: "", more: "" }
+        Self {
+            rows: None,
+            rate: None,
+            interval: None,
+            bucket: -1,
+            partition_by: "",
+            more: "",
+        }
     }
 }
 
@@ -194,21 +208,40 @@ impl Default for Lab {
 impl Lab {
     /// On the local disk.
     pub fn new() -> Self {
-        Self { dir: tempfile::Builder::new().prefix("tidegate-lab-").tempdir().unwrap(), s3: None, env: Vec::new() }
+        Self {
+            dir: tempfile::Builder::new()
+                .prefix("tidegate-lab-")
+                .tempdir()
+                .unwrap(),
+            s3: None,
+            env: Vec::new(),
+        }
     }
 
     /// On an S3 server, below a prefix that no other lab has.
     pub fn on_s3(server: &'static S3Server) -> Self {
         let lab = Self::new();
-        let prefix = lab.dir.path().file_name().unwrap().to_string_lossy().into_owned();
-        Self { s3: Some((server, prefix)), ..lab }
+        let prefix = lab
+            .dir
+            .path()
+            .file_name()
+            .unwrap()
+            .to_string_lossy()
+            .into_owned();
+        Self {
+            s3: Some((server, prefix)),
+            ..lab
+        }
     }
 
     /// A copy of everything: folder, warehouse, checkpoints. Local labs only: paths in it are
     /// relative to the job file.
     pub fn copy(&self) -> Self {
         assert!(self.s3.is_none());
-        let copy = Self { env: self.env.clone(), ..Self::new() };
+        let copy = Self {
+            env: self.env.clone(),
+            ..Self::new()
+        };
         let status = Command::new("cp")
             .arg("-a")
             .arg(self.dir.path().join("."))
@@ -248,15 +281,26 @@ impl Lab {
     }
 
     fn store_yaml(&self) -> String {
-        let Some((server, _)) = &self.s3 else { return String::new() };
-        let pairs: Vec<_> =
-            server.options().iter().map(|(k, v)| format!("{k}: \"{v}\"")).collect();
+        let Some((server, _)) = &self.s3 else {
+            return String::new();
+        };
+        let pairs: Vec<_> = server
+            .options()
+            .iter()
+            .map(|(k, v)| format!("{k}: \"{v}\""))
+            .collect();
         format!("  store: {{ {} }}\n", pairs.join(", "))
     }
 
     /// The `sink` and `checkpoint` parts of a job file. Manifests are not compressed: the judge
     /// reads names from their bytes.
-    pub fn sink_yaml(&self, columns: &str, partition_by: &str, options: &str, checkpoint: &str) -> String {
+    pub fn sink_yaml(
+        &self,
+        columns: &str,
+        partition_by: &str,
+        options: &str,
+        checkpoint: &str,
+    ) -> String {
         let (warehouse, checkpoints) = match &self.s3 {
             Some((server, prefix)) => (
                 server.url(&format!("{prefix}/warehouse")),
@@ -275,18 +319,27 @@ impl Lab {
 
     /// Writes `job.yaml` for a generator.
     pub fn generator(&self, job: &Generator<'_>) -> &Self {
-        let number = |key: &str, value: Option<u64>| value.map_or_else(String::new, |v| format!(", {key}: {v}"));
+        let number = |key: &str, value: Option<u64>| {
+            value.map_or_else(String::new, |v| format!(", {key}: {v}"))
+        };
         let options = match job.bucket {
             -1 => ", bucket: -1".to_owned(),
             n => format!(", bucket: {n}, bucket-key: id"),
         };
-        let interval = job.interval.map_or_else(String::new, |i| format!(", interval: {i}"));
+        let interval = job
+            .interval
+            .map_or_else(String::new, |i| format!(", interval: {i}"));
         let text = format!(
             "name: lab\nsource: {{ type: generator{}{}, columns: {{ id: {{ sequence: {{ start: 1 }} }}, \
              name: {{ template: \"name-{{id}}\" }}, dt: {{ choice: [\"2024-01-01\", \"2024-01-02\"] }} }} }}\n{}{}",
             number("rows", job.rows),
             number("rate", job.rate),
-            self.sink_yaml("id: BIGINT NOT NULL, name: STRING, dt: STRING", job.partition_by, &options, &interval),
+            self.sink_yaml(
+                "id: BIGINT NOT NULL, name: STRING, dt: STRING",
+                job.partition_by,
+                &options,
+                &interval
+            ),
             job.more,
         );
         self.write("job.yaml", text);
@@ -294,7 +347,14 @@ impl Lab {
     }
 
     /// Writes `job.yaml` for files below `in/`.
-    pub fn files(&self, path: &str, source: &str, columns: &str, partition_by: &str, interval: Option<&str>) -> &Self {
+    pub fn files(
+        &self,
+        path: &str,
+        source: &str,
+        columns: &str,
+        partition_by: &str,
+        interval: Option<&str>,
+    ) -> &Self {
         let interval = interval.map_or_else(String::new, |i| format!(", interval: {i}"));
         let text = format!(
             "name: lab\nsource: {{ type: files, path: \"{path}\"{source} }}\n{}",
@@ -314,7 +374,11 @@ impl Lab {
     /// Starts `tidegate ARGS` under a shell prefix such as `ulimit -f 10; exec`.
     pub fn spawn_under(&self, prefix: &str, args: &[&str]) -> Running {
         let mut command = Command::new("bash");
-        command.arg("-c").arg(format!("{prefix} \"$0\" \"$@\"")).arg(binary::tidegate()).args(args);
+        command
+            .arg("-c")
+            .arg(format!("{prefix} \"$0\" \"$@\""))
+            .arg(binary::tidegate())
+            .args(args);
         self.start(command, &[])
     }
 
@@ -325,7 +389,12 @@ impl Lab {
         let logs = std::env::temp_dir().join(format!("tidegate-lab-out-{}", std::process::id()));
         fs::create_dir_all(&logs).unwrap();
         let (out, err) = (logs.join(format!("{n}.out")), logs.join(format!("{n}.err")));
-        for name in ["TIDEGATE_STOP_AT", "TIDEGATE_PROBE_FILE", "TIDEGATE_STORE_LATENCY", "TIDEGATE_WAREHOUSE"] {
+        for name in [
+            "TIDEGATE_STOP_AT",
+            "TIDEGATE_PROBE_FILE",
+            "TIDEGATE_STORE_LATENCY",
+            "TIDEGATE_WAREHOUSE",
+        ] {
             command.env_remove(name);
         }
         let child = command
@@ -354,7 +423,8 @@ impl Lab {
     /// The same command, killed at the n-th pass of a named place.
     #[track_caller]
     pub fn run_to(&self, place: &str) -> Done {
-        self.spawn(&["run", "job.yaml"], &[("TIDEGATE_STOP_AT", place)]).wait()
+        self.spawn(&["run", "job.yaml"], &[("TIDEGATE_STOP_AT", place)])
+            .wait()
     }
 
     /// Any command to its end.
@@ -377,7 +447,10 @@ impl Lab {
         }
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         let done = self.tidegate(&all).expect(0);
-        done.stdout.lines().map(|l| serde_json::from_str(l).unwrap()).collect()
+        done.stdout
+            .lines()
+            .map(|l| serde_json::from_str(l).unwrap())
+            .collect()
     }
 
     /// Rows of the table.
@@ -420,13 +493,33 @@ impl Lab {
         entries.map_or(0, |e| e.flatten().filter(named).count())
     }
 
+    /// How many snapshots the table has, asked by a user's command; 0 where there is no table yet.
+    pub fn published(&self) -> usize {
+        let warehouse = self.warehouse();
+        let mut args = vec!["table", "snapshots", TABLE, "-f", "jsonl", "-w", &warehouse];
+        let options: Vec<String> = match &self.s3 {
+            Some((server, _)) => server
+                .options()
+                .iter()
+                .map(|(k, v)| format!("--store={k}={v}"))
+                .collect(),
+            None => Vec::new(),
+        };
+        args.extend(options.iter().map(String::as_str));
+        self.tidegate(&args).stdout.lines().count()
+    }
+
     /// What an outsider finds in the table's folder.
     pub fn judge(&self) -> judge::Findings {
         match &self.s3 {
             None => judge::look(&self.table_dir()),
             Some((server, prefix)) => {
                 let copy = TempDir::new().unwrap();
-                mirror::download(server, &format!("{prefix}/warehouse/shop.db/orders/"), copy.path());
+                mirror::download(
+                    server,
+                    &format!("{prefix}/warehouse/shop.db/orders/"),
+                    copy.path(),
+                );
                 judge::look(copy.path())
             }
         }
@@ -437,11 +530,22 @@ impl Lab {
     pub fn whole(&self, rows: i64) -> judge::Findings {
         let ids = self.ids();
         let wrong = judge::differences(&ids, rows);
-        assert!(wrong.is_empty(), "ids 1..={rows}: {wrong}; kept {:?}", self.keep());
+        assert!(
+            wrong.is_empty(),
+            "ids 1..={rows}: {wrong}; kept {:?}",
+            self.keep()
+        );
         let found = self.judge();
         assert!(found.orphans.is_empty(), "left over: {:#?}", found.orphans);
-        assert!(found.dangling.is_empty(), "referenced, absent: {:#?}", found.dangling);
-        let total: i64 = found.snapshots.last().map_or(0, |s| s["totalRecordCount"].as_i64().unwrap());
+        assert!(
+            found.dangling.is_empty(),
+            "referenced, absent: {:#?}",
+            found.dangling
+        );
+        let total: i64 = found
+            .snapshots
+            .last()
+            .map_or(0, |s| s["totalRecordCount"].as_i64().unwrap());
         assert_eq!(total, rows, "record count of the newest snapshot");
         assert_eq!(found.users.len(), 1, "one commit user: {:?}", found.users);
         self.query(&["verify", TABLE]);
@@ -450,8 +554,15 @@ impl Lab {
 
     /// Keeps a local lab's folder for a look at it, where a test fails.
     pub fn keep(&self) -> PathBuf {
-        let kept = std::env::temp_dir().join(format!("kept-{}", self.dir.path().file_name().unwrap().to_string_lossy()));
-        let _copied = Command::new("cp").arg("-a").arg(self.dir.path()).arg(&kept).status();
+        let kept = std::env::temp_dir().join(format!(
+            "kept-{}",
+            self.dir.path().file_name().unwrap().to_string_lossy()
+        ));
+        let _copied = Command::new("cp")
+            .arg("-a")
+            .arg(self.dir.path())
+            .arg(&kept)
+            .status();
         kept
     }
 }

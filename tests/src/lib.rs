@@ -16,5 +16,6 @@ pub mod chaos;
 pub mod judge;
 pub mod lab;
 mod mirror;
+pub mod proxy;
 
 pub use lab::{Done, Lab, Running};

@@ -11,19 +11,31 @@ pub(crate) fn download(server: &S3Server, prefix: &str, into: &Path) {
     for key in list(server, prefix) {
         let path = into.join(&key[prefix.len()..]);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, get(server, &format!("/{}/{}", server.bucket, escaped(&key)))).unwrap();
+        fs::write(
+            path,
+            get(server, &format!("/{}/{}", server.bucket, escaped(&key))),
+        )
+        .unwrap();
     }
 }
 
 fn list(server: &S3Server, prefix: &str) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
     loop {
-        let after = keys.last().map_or_else(String::new, |k| format!("&start-after={}", escaped(k)));
-        let path = format!("/{}?list-type=2&prefix={}{after}", server.bucket, escaped(prefix));
+        let after = keys
+            .last()
+            .map_or_else(String::new, |k| format!("&start-after={}", escaped(k)));
+        let path = format!(
+            "/{}?list-type=2&prefix={}{after}",
+            server.bucket,
+            escaped(prefix)
+        );
         let text = String::from_utf8(get(server, &path)).unwrap();
         let before = keys.len();
         keys.extend(
-            text.split("<Key>").skip(1).map(|part| part.split("</Key>").next().unwrap().replace("&amp;", "&")),
+            text.split("<Key>")
+                .skip(1)
+                .map(|part| part.split("</Key>").next().unwrap().replace("&amp;", "&")),
         );
         if keys.len() == before {
             return keys;
@@ -34,7 +46,9 @@ fn list(server: &S3Server, prefix: &str) -> Vec<String> {
 fn escaped(text: &str) -> String {
     text.bytes()
         .map(|b| match b {
-            b'/' | b'-' | b'.' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => (b as char).to_string(),
+            b'/' | b'-' | b'.' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
+                (b as char).to_string()
+            }
             _ => format!("%{b:02X}"),
         })
         .collect()
@@ -43,14 +57,24 @@ fn escaped(text: &str) -> String {
 fn get(server: &S3Server, path: &str) -> Vec<u8> {
     let host = server.endpoint.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.0\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
-    let end = answer.windows(4).position(|w| w == b"\r\n\r\n").expect("headers");
+    let end = answer
+        .windows(4)
+        .position(|w| w == b"\r\n\r\n")
+        .expect("headers");
     let head = String::from_utf8_lossy(&answer[..end]).into_owned();
     assert!(head.contains(" 200"), "GET {path}: {head}");
     let body = answer.split_off(end + 4);
-    if head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+    if head
+        .to_ascii_lowercase()
+        .contains("transfer-encoding: chunked")
+    {
         return dechunked(&body);
     }
     body
@@ -60,7 +84,8 @@ fn dechunked(mut body: &[u8]) -> Vec<u8> {
     let mut whole = Vec::new();
     loop {
         let end = body.windows(2).position(|w| w == b"\r\n").unwrap();
-        let size = usize::from_str_radix(std::str::from_utf8(&body[..end]).unwrap().trim(), 16).unwrap();
+        let size =
+            usize::from_str_radix(std::str::from_utf8(&body[..end]).unwrap().trim(), 16).unwrap();
         if size == 0 {
             return whole;
         }

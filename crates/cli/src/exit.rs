@@ -23,6 +23,8 @@ pub(crate) const INTERRUPTED: u8 = 130;
 pub(crate) const TERMINATED: u8 = 143;
 /// Code for a check that failed.
 pub(crate) const CHECK_FAILED: u8 = 3;
+/// Code for a run whose job another run goes on with.
+pub(crate) const FENCED: u8 = 8;
 /// Code for saved state and table that disagree.
 pub(crate) const MISMATCH: u8 = 6;
 
@@ -75,9 +77,24 @@ impl Failure {
     }
 }
 
+/// What an error says, with its causes as far as it does not repeat them itself.
+fn told(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    text
+}
+
 impl From<tidegate::Error> for Failure {
     fn from(e: tidegate::Error) -> Self {
-        Self::of(e.kind(), e.to_string())
+        Self::of(e.kind(), told(&e))
     }
 }
 
@@ -89,25 +106,25 @@ impl From<tidegate::storage::StoreError> for Failure {
 
 impl From<tidegate::recovery::RecoveryError> for Failure {
     fn from(e: tidegate::recovery::RecoveryError) -> Self {
-        Self::of(e.kind(), e.to_string())
+        Self::of(e.kind(), told(&e))
     }
 }
 
 impl From<tidegate::sink::SinkError> for Failure {
     fn from(e: tidegate::sink::SinkError) -> Self {
-        Self::of(e.kind(), e.to_string())
+        Self::of(e.kind(), told(&e))
     }
 }
 
 impl From<tidegate_runtime::RuntimeError> for Failure {
     fn from(e: tidegate_runtime::RuntimeError) -> Self {
-        Self::of(e.kind(), e.to_string())
+        Self::of(e.kind(), told(&e))
     }
 }
 
 impl From<tidegate_runtime::source::SourceError> for Failure {
     fn from(e: tidegate_runtime::source::SourceError) -> Self {
-        Self::of(e.kind(), e.to_string())
+        Self::of(e.kind(), told(&e))
     }
 }
 

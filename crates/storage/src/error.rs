@@ -151,7 +151,13 @@ impl StoreError {
 
     /// An error of the local file system. `unknown`: the step that failed may have taken effect.
     pub(crate) fn io(op: Op, path: &str, step: &str, error: std::io::Error, unknown: bool) -> Self {
-        let kind = io_kind(&error);
+        let kind = match (op, error.kind()) {
+            // Where something is to be written, a file in the way is no absence.
+            (Op::Create | Op::Put | Op::BeginUpload, std::io::ErrorKind::NotADirectory) => {
+                ErrorKind::NameTooLong
+            }
+            _ => io_kind(&error),
+        };
         // A full disk, a missing right or a name that is too long is found before the effect.
         let definite = matches!(
             kind,

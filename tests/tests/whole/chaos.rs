@@ -6,7 +6,12 @@ use tidegate_tests::chaos::{Plan, run};
 use tidegate_tests::lab::Lab;
 
 fn plan(kills: usize, bucket: i32) -> Plan {
-    Plan { kills, seed: 20_261_130, bucket, limit: Some(Duration::from_secs(180)) }
+    Plan {
+        kills,
+        seed: 20_261_130,
+        bucket,
+        limit: Some(Duration::from_secs(180)),
+    }
 }
 
 #[test]

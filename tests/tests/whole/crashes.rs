@@ -27,7 +27,10 @@ fn job(bucket: i32) -> Generator<'static> {
 fn sequences_do_not_overlap(lab: &Lab) {
     let mut buckets: BTreeMap<(String, i64), Vec<(i64, i64)>> = BTreeMap::new();
     for file in lab.data_files() {
-        let bucket = (file["partition"].to_string(), file["bucket"].as_i64().unwrap());
+        let bucket = (
+            file["partition"].to_string(),
+            file["bucket"].as_i64().unwrap(),
+        );
         let range = (
             file["min_sequence_number"].as_i64().unwrap(),
             file["max_sequence_number"].as_i64().unwrap(),
@@ -72,7 +75,11 @@ fn killed_at_each_named_place_fixed_buckets() {
 fn killed_at_every_place_in_turn_in_one_job() {
     for bucket in [-1, 2] {
         let lab = Lab::new();
-        lab.generator(&Generator { rows: Some(2000), rate: Some(2000), ..job(bucket) });
+        lab.generator(&Generator {
+            rows: Some(2000),
+            rate: Some(2000),
+            ..job(bucket)
+        });
         for place in PLACES.iter().chain(PLACES.iter().rev()) {
             lab.run_to(place).killed();
         }

@@ -65,8 +65,14 @@ fn with_input(text: &str) -> Lab {
     let mut lab = Lab::new();
     lab.env("S3_ENDPOINT", "http://127.0.0.1:1");
     lab.write("job.yaml", text);
-    lab.write("in/a.csv", "id,name,amount,dt\n1,one,1.50,2024-01-01\n2,,2.00,2024-01-02\n");
-    lab.write("in/b.csv", "dt,amount,name,id\n2024-01-02,3.25,\"th,ree\",3\n");
+    lab.write(
+        "in/a.csv",
+        "id,name,amount,dt\n1,one,1.50,2024-01-01\n2,,2.00,2024-01-02\n",
+    );
+    lab.write(
+        "in/b.csv",
+        "dt,amount,name,id\n2024-01-02,3.25,\"th,ree\",3\n",
+    );
     lab
 }
 
@@ -81,9 +87,9 @@ fn the_job_file_of_the_issue_works_as_written_in_both_styles() {
         assert_eq!(
             shown,
             [
-                r#"{"id":1,"name":"one","amount":1.50,"dt":"2024-01-01"}"#,
-                r#"{"id":2,"name":null,"amount":2.00,"dt":"2024-01-02"}"#,
-                r#"{"id":3,"name":"th,ree","amount":3.25,"dt":"2024-01-02"}"#,
+                r#"{"id":1,"name":"one","amount":"1.50","dt":"2024-01-01"}"#,
+                r#"{"id":2,"name":null,"amount":"2.00","dt":"2024-01-02"}"#,
+                r#"{"id":3,"name":"th,ree","amount":"3.25","dt":"2024-01-02"}"#,
             ]
         );
         lab.query(&["verify", TABLE]);
@@ -95,7 +101,9 @@ fn an_environment_variable_that_is_not_set_is_an_error_with_its_line() {
     let lab = with_input(FLOW);
     let text = FLOW.replace("S3_ENDPOINT", "TIDEGATE_NO_SUCH_VARIABLE");
     lab.write("job.yaml", text);
-    lab.run(&[]).expect(3).says(&["job.yaml:10", "TIDEGATE_NO_SUCH_VARIABLE"]);
+    lab.run(&[])
+        .expect(3)
+        .says(&["job.yaml:10", "TIDEGATE_NO_SUCH_VARIABLE"]);
 }
 
 #[test]
@@ -103,20 +111,45 @@ fn every_key_can_be_set_and_a_dry_run_shows_where_a_value_comes_from() {
     let lab = with_input(FLOW);
     let done = lab
         .run(&[
-            "--dry-run", "--set", "checkpoint.retain=7", "--set", "sink.options.target-file-size=1 mb",
-            "--set", "sink.store.s3.secret-key=hush", "--format", "jsonl",
+            "--dry-run",
+            "--set",
+            "checkpoint.retain=7",
+            "--set",
+            "sink.options.target-file-size=1 mb",
+            "--set",
+            "sink.store.s3.secret-key=hush",
+            "--format",
+            "jsonl",
         ])
         .expect(0);
-    assert!(done.stdout.contains("checkpoint.retain") && done.stdout.contains("\"7\""), "{}", done.stdout);
-    assert!(done.stdout.contains("--set") && done.stdout.contains("job.yaml:"), "{}", done.stdout);
-    assert!(!done.stdout.contains("hush"), "secrets are hidden: {}", done.stdout);
-    assert!(!lab.path("warehouse").join("shop.db").exists(), "nothing was made");
+    assert!(
+        done.stdout.contains("checkpoint.retain") && done.stdout.contains("\"7\""),
+        "{}",
+        done.stdout
+    );
+    assert!(
+        done.stdout.contains("--set") && done.stdout.contains("job.yaml:"),
+        "{}",
+        done.stdout
+    );
+    assert!(
+        !done.stdout.contains("hush"),
+        "secrets are hidden: {}",
+        done.stdout
+    );
+    assert!(
+        !lab.path("warehouse").join("shop.db").exists(),
+        "nothing was made"
+    );
 }
 
 #[test]
 fn a_table_that_is_not_as_declared_is_refused_column_by_column() {
     let lab = with_input(FLOW);
     lab.run(&[]).expect(0);
-    lab.write("job.yaml", FLOW.replace("amount: DECIMAL(10,2)", "amount: DECIMAL(12,2)"));
+    lab.write(
+        "job.yaml",
+        FLOW.replace("amount: DECIMAL(10,2)", "amount: DECIMAL(12,2)"),
+    );
     lab.run(&[]).expect(3).says(&["amount"]);
 }

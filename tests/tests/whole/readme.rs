@@ -22,7 +22,11 @@ fn blocks(readme: &str) -> Vec<Block> {
         if let Some(kind) = line.strip_prefix("```") {
             open = !open;
             if open {
-                found.push(Block { kind: kind.trim().to_owned(), line: n + 1, text: String::new() });
+                found.push(Block {
+                    kind: kind.trim().to_owned(),
+                    line: n + 1,
+                    text: String::new(),
+                });
             }
         } else if open && let Some(block) = found.last_mut() {
             block.text.push_str(line);
@@ -38,7 +42,9 @@ fn printed(shown: &str, output: &str) -> bool {
         let mut rest = line.trim();
         let parts: Vec<&str> = shown.trim().split('…').collect();
         for (n, part) in parts.iter().enumerate() {
-            let Some(at) = rest.find(part) else { return false };
+            let Some(at) = rest.find(part) else {
+                return false;
+            };
             if n == 0 && at != 0 {
                 return false;
             }
@@ -51,14 +57,20 @@ fn printed(shown: &str, output: &str) -> bool {
 #[test]
 fn every_command_of_the_readme_works_as_shown() {
     let readme = fs::read_to_string(binary::root().join("README.md")).unwrap();
-    let chores = fs::read_to_string(binary::root().join("xtask/src/main.rs")).unwrap().to_lowercase();
+    let chores = fs::read_to_string(binary::root().join("xtask/src/main.rs"))
+        .unwrap()
+        .to_lowercase();
     let place = tempfile::tempdir().unwrap();
     let tools = binary::tidegate().parent().unwrap().display().to_string();
     let path = format!("{tools}:{}", std::env::var("PATH").unwrap());
     let mut commands = 0;
     for block in blocks(&readme) {
         if block.kind == "yaml"
-            && let Some(name) = block.text.lines().next().and_then(|l| l.strip_prefix("# file: "))
+            && let Some(name) = block
+                .text
+                .lines()
+                .next()
+                .and_then(|l| l.strip_prefix("# file: "))
         {
             fs::write(place.path().join(name.trim()), &block.text).unwrap();
         }
@@ -69,7 +81,10 @@ fn every_command_of_the_readme_works_as_shown() {
         for (n, line) in block.text.lines().enumerate() {
             let at = block.line + n + 1;
             let Some(command) = line.strip_prefix("$ ") else {
-                assert!(printed(line, &output), "README.md:{at}: `{line}` is not in:\n{output}");
+                assert!(
+                    printed(line, &output),
+                    "README.md:{at}: `{line}` is not in:\n{output}"
+                );
                 continue;
             };
             commands += 1;
@@ -78,7 +93,10 @@ fn every_command_of_the_readme_works_as_shown() {
                 match words.next() {
                     Some("xtask") => {
                         let chore = words.next().unwrap();
-                        assert!(chores.contains(&format!("    {chore}")), "README.md:{at}: no chore {chore}");
+                        assert!(
+                            chores.contains(&format!("    {chore}")),
+                            "README.md:{at}: no chore {chore}"
+                        );
                     }
                     Some("build" | "install") => {}
                     other => panic!("README.md:{at}: cargo {other:?} is not tested"),
@@ -101,7 +119,11 @@ fn every_command_of_the_readme_works_as_shown() {
                 String::from_utf8_lossy(&done.stdout),
                 String::from_utf8_lossy(&done.stderr)
             );
-            assert_eq!(done.status.code(), Some(wanted), "README.md:{at}: `{command}`:\n{output}");
+            assert_eq!(
+                done.status.code(),
+                Some(wanted),
+                "README.md:{at}: `{command}`:\n{output}"
+            );
         }
     }
     assert!(commands >= 10, "{commands} commands found");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use arrow::datatypes::{Field, Fields, Schema, SchemaRef};
 use tidegate::model::{DataField, DataType, LogicalType, Options, TableSchema};
 use tidegate::recovery::CheckpointStore;
-use tidegate::sink::{CheckpointId, JobName, Resolution};
+use tidegate::sink::{CheckpointId, JobName, Mismatch, Resolution};
 use tidegate::storage::{Faults, Store};
 use tidegate::writer::MemoryBudget;
 use tidegate::{Table, TargetOptions, Warehouse};
@@ -18,7 +18,7 @@ use tidegate_runtime::source::files::{CsvFormat, FileFormat, FileSource, FilesCo
 use tidegate_runtime::source::generator::{GeneratorConfig, GeneratorSource, Rule};
 use tidegate_runtime::{
     CheckpointSettings, CommitSettings, Job, JobEnd, MismatchReport, RestartStrategy, Settings,
-    Stop, Summary, way_name,
+    Stop, Summary, Why, way_name,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -115,7 +115,11 @@ fn conclude(
             Ok(0)
         }
         JobEnd::Mismatch(report) => Err(Failure {
-            code: exit::MISMATCH,
+            code: match report.why {
+                // An identifier of ours with other content: somebody went on with this job.
+                Why::Standing(Mismatch::Diverged { .. }) => exit::FENCED,
+                _ => exit::MISMATCH,
+            },
             message: explain(&report, args),
         }),
     }

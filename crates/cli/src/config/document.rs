@@ -19,7 +19,7 @@ pub(crate) enum Origin {
         line: usize,
         column: usize,
     },
-    /// `--set`, or a flag, as the user typed it.
+    /// `--set` with its path, or another flag.
     Flag(Arc<str>),
     /// Nobody said anything.
     Default,
@@ -366,7 +366,9 @@ pub(crate) fn apply_set(
     argument: &str,
     env: Environment<'_>,
 ) -> Result<(), ConfigError> {
-    let flag = Origin::Flag(format!("--set {argument}").into());
+    // The path alone: the value may be a secret, and origins are printed.
+    let path = argument.split_once('=').map_or(argument, |(path, _)| path);
+    let flag = Origin::Flag(format!("--set {path}").into());
     let (path, text) = argument.split_once('=').ok_or_else(|| {
         ConfigError::at(
             &flag,

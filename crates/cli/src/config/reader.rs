@@ -144,6 +144,20 @@ impl<'n> Section<'n> {
         example: &str,
     ) -> Result<(&'n str, &'n Origin), ConfigError> {
         self.text(key)?.ok_or_else(|| {
+            // A misspelt key is the likelier story than a missing one.
+            let typo = self
+                .entries()
+                .ok()
+                .into_iter()
+                .flatten()
+                .find(|e| nearest(&e.key, [key]).is_some());
+            if let Some(entry) = typo {
+                let what = format!(
+                    "unknown key `{}`; did you mean `{key}`?",
+                    self.full(&entry.key)
+                );
+                return ConfigError::at(&entry.key_origin, what);
+            }
             let what = format!(
                 "`{}` is missing; for instance `{key}: {example}`",
                 self.full(key)
