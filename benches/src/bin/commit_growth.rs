@@ -188,6 +188,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
             per(used.lists()),
             per(used.deletes())
         );
+        let kinds = used.iter().filter(|(_, counts)| counts.requests > 0);
+        let kinds: Vec<String> = kinds
+            .map(|(op, counts)| format!("{} {:.2}", op.name(), per(counts.requests)))
+            .collect();
+        println!("  by kind: {}", kinds.join(", "));
     }
     let [few_median, few_p95] = small.report(&format!("from {FEW} snapshots"));
     let [many_median, many_p95] = large.report(&format!("from {many} snapshots"));
