@@ -25,7 +25,7 @@ const LAYERS: &[(&str, &[&str], &[&str])] = &[
     ),
     (
         "tidegate-format",
-        &["tidegate-model", "tidegate-sink"],
+        &["tidegate-model"],
         &[
             "tokio",
             "arrow",
@@ -37,7 +37,7 @@ const LAYERS: &[(&str, &[&str], &[&str])] = &[
     ("tidegate-storage", &[], &["arrow", "parquet"]),
     (
         "tidegate-protocol",
-        &["tidegate-model", "tidegate-sink"],
+        &["tidegate-model"],
         &[
             "tokio",
             "futures",
