@@ -14,7 +14,8 @@ use tidegate_recovery::{
 };
 use tidegate_sink::{
     CheckpointId, CommitContext, Committable, Committer, ErrorKind, JobName, Outcome, Positions,
-    Published, RecoveryManager, Restored, Rows, Run, SinkError, Target, Writer,
+    Published, RecoveryManager, Restored, Rows, Run, SinkError, Target,
+    Writer, probe,
 };
 use tidegate_storage::Store;
 
@@ -51,6 +52,12 @@ impl StreamBuilder {
     pub fn checkpoints(mut self, url: &str) -> Result<Self> {
         self.checkpoints = Some(Store::open(url, &BTreeMap::new())?);
         Ok(self)
+    }
+
+    /// Where checkpoints are kept: a store that is open already.
+    pub fn checkpoint_store(mut self, store: Store) -> Self {
+        self.checkpoints = Some(store);
+        self
     }
 
     /// Memory and spill settings of its writer.
@@ -135,9 +142,13 @@ impl StreamBuilder {
             run,
             next: CheckpointId(next),
             position,
+            moved: false,
+            interrupted: false,
+            unwritten: None,
             pending: Vec::new(),
             newest,
             retain: self.retain,
+            visible: false,
             cleaned: status.runs.is_empty(),
         })
     }
@@ -179,10 +190,19 @@ pub struct Stream {
     next: CheckpointId,
     position: Option<Vec<u8>>,
     last_positions: Option<Positions>,
+    /// Something was written since the last checkpoint.
+    moved: bool,
+    /// Inside a call; still set where a write or a prepare was dropped or failed halfway \[R-18].
+    interrupted: bool,
+    /// A checkpoint whose record is perhaps not written; nothing after it may go on before it is
+    /// \[R-6].
+    unwritten: Option<CheckpointRecord>,
     /// Complete checkpoints that are not published yet, oldest first.
-    pending: Vec<(Committable, Positions)>,
+    pending: Vec<Committable>,
     newest: Option<Published>,
     retain: usize,
+    /// A commit of this very run is visible: what it publishes has its own record.
+    visible: bool,
     /// Files of earlier runs are gone.
     cleaned: bool,
 }
@@ -201,10 +221,27 @@ impl Stream {
     /// Takes rows; `position` is where to go on after them. Durable with the next checkpoint.
     ///
     /// # Errors
-    /// Rows that do not fit the table; faults of the store.
+    /// Rows that do not fit the table; faults of the store. After an error, and where the call was
+    /// dropped, it is not known how much of the batch was taken: open the stream again.
     pub async fn write(&mut self, batch: &RecordBatch, position: &[u8]) -> Result<()> {
+        self.enter()?;
         self.writer.write(Rows::inserts(batch.clone())).await?;
         self.position = Some(position.to_vec());
+        self.moved = true;
+        self.interrupted = false;
+        Ok(())
+    }
+
+    /// Nobody may go on with rows of which it is not known whether they were taken.
+    fn enter(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.interrupted, true) {
+            return Err(SinkError::new(
+                ErrorKind::Cancelled,
+                "a call before was dropped or failed halfway; open the stream again, it goes on \
+                 from its last checkpoint",
+            )
+            .into());
+        }
         Ok(())
     }
 
@@ -214,13 +251,18 @@ impl Stream {
     /// # Errors
     /// Faults; [`ErrorKind::Fenced`] where another run goes on with this job.
     pub async fn checkpoint(&mut self) -> Result<Option<Published>> {
-        self.publish().await?;
-        self.take(RecordKind::Checkpoint).await?;
-        self.publish().await?;
+        self.settle().await?;
+        if self.moved {
+            probe::hit(probe::BEFORE_CHECKPOINT);
+            self.take(RecordKind::Checkpoint).await?;
+            self.settle().await?;
+        }
         Ok(self.newest.clone())
     }
 
+    /// Prepares a checkpoint: its rows are durable, its record is yet to be written.
     async fn take(&mut self, kind: RecordKind) -> Result<()> {
+        self.enter()?;
         let id = self.next;
         let messages = self.writer.prepare().await?;
         let positions = Positions {
@@ -249,26 +291,48 @@ impl Stream {
         record.positions = positions.clone();
         record.newest_published.clone_from(&self.newest);
         if !empty {
-            self.last_positions = Some(positions.clone());
-            self.pending.push((committable, positions));
+            self.last_positions = Some(positions);
+            record.committables.push(committable);
         }
         record.last_positions.clone_from(&self.last_positions);
-        record.committables = self.pending.iter().map(|(c, _)| c.clone()).collect();
-        self.records.write(&record).await?;
-        self.next = CheckpointId(id.0 + 1);
+        self.unwritten = Some(record);
+        self.moved = false;
+        self.interrupted = false;
+        probe::hit(probe::PREPARED);
         Ok(())
     }
 
+    /// Writes the record that is not written yet, then publishes what is complete: in this order,
+    /// since what is published without a record could not be told from another run's work.
+    async fn settle(&mut self) -> Result<()> {
+        if let Some(record) = &self.unwritten {
+            // Offered again after a lost answer, the bytes are the same.
+            self.records.write(record).await?;
+        }
+        if let Some(record) = self.unwritten.take() {
+            self.next = CheckpointId(record.id.0 + 1);
+            self.pending.extend(record.committables);
+            probe::hit(probe::RECORDED);
+        }
+        self.publish().await
+    }
+
     async fn publish(&mut self) -> Result<()> {
-        while let Some((committable, _)) = self.pending.first() {
+        let any = !self.pending.is_empty();
+        while let Some(committable) = self.pending.first() {
             match self.committer.commit(committable).await? {
                 Outcome::Published(done) | Outcome::AlreadyPublished(done) => {
-                    self.newest = Some(done)
+                    self.newest = Some(done);
+                    self.visible = true;
                 }
                 Outcome::Empty => {}
                 other => return Err(stopped(other)),
             }
+            probe::hit(probe::ANSWERED);
             self.pending.remove(0);
+        }
+        if any {
+            probe::hit(probe::NOTIFIED);
         }
         if let Some(newest) = &self.newest {
             let published = CheckpointId(u64::try_from(newest.identifier.0).unwrap_or(0));
@@ -280,7 +344,7 @@ impl Stream {
     /// Removes what earlier runs left behind, once this run has a record and a visible snapshot
     /// \[R-13].
     async fn clean(&mut self) -> Result<()> {
-        if self.cleaned || self.newest.is_none() || self.next.0 == 1 {
+        if self.cleaned || !self.visible {
             return Ok(());
         }
         let status = self.registry.job(&self.run.job).await?;
@@ -298,9 +362,9 @@ impl Stream {
     /// # Errors
     /// As [`Stream::checkpoint`]; the stream can then be opened again.
     pub async fn finish(mut self) -> Result<Option<Published>> {
-        self.publish().await?;
+        self.settle().await?;
         self.take(RecordKind::EndOfInput).await?;
-        self.publish().await?;
+        self.settle().await?;
         self.committer.leave_note().await?;
         let last = CheckpointId(self.next.0.saturating_sub(1));
         self.registry

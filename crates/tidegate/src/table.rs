@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidegate_commit::CommitError;
 use tidegate_model::{Snapshot, SnapshotId, TableSchema};
 use tidegate_recovery::Registry;
+use tidegate_scan::{At, ScanPlan, TableReader};
 use tidegate_storage::Store;
 
 use crate::error::{Error, Result};
@@ -132,6 +133,19 @@ impl Table {
                 self.name
             ))
         })
+    }
+
+    /// Reads metadata and rows; see `tidegate-scan`.
+    pub fn reader(&self) -> TableReader {
+        TableReader::new(self.store.clone())
+    }
+
+    /// The files and rows of one version, to be narrowed to columns and read.
+    ///
+    /// # Errors
+    /// A snapshot or tag that is not there; unreadable files; a table that this build cannot read.
+    pub async fn scan(&self, at: &At) -> Result<ScanPlan> {
+        Ok(self.reader().scan(at).await?)
     }
 
     /// Registrations of the jobs that write to it.
