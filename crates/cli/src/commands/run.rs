@@ -221,7 +221,7 @@ fn is_url(text: &str) -> bool {
 }
 
 /// A checkpoint directory on the warehouse's store has its options.
-fn options_of<'a>(config: &'a JobConfig, url: &str) -> BTreeMap<String, String> {
+fn options_of(config: &JobConfig, url: &str) -> BTreeMap<String, String> {
     let same = url.split_once("://").map(|(scheme, _)| scheme)
         == config
             .sink

@@ -1,6 +1,8 @@
 //! The tables themselves.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::btree_map::Entry;
 
 use tidegate_commit::Marks;
 use tidegate_model::layout::PartitionPaths;
@@ -303,8 +305,8 @@ pub async fn files(table: &Table, at: Option<SnapshotId>) -> Result<Sheet> {
     let mut schemas: BTreeMap<SchemaId, TableSchema> = BTreeMap::new();
     for split in plan.splits() {
         let file = &split.file;
-        if !schemas.contains_key(&file.schema_id) {
-            schemas.insert(file.schema_id, reader.schema(file.schema_id).await?);
+        if let Entry::Vacant(free) = schemas.entry(file.schema_id) {
+            free.insert(reader.schema(file.schema_id).await?);
         }
         let fields = schemas
             .get(&file.schema_id)
