@@ -3,6 +3,8 @@
 //! `cargo run -p tidegate --example reading [TABLE SNAPSHOT COLUMN…]`; without arguments it makes a
 //! table first.
 
+#![allow(clippy::print_stdout)]
+
 use std::sync::Arc;
 
 use arrow::array::{Int64Array, RecordBatch};

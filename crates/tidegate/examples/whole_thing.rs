@@ -2,6 +2,8 @@
 //!
 //! `cargo run -p tidegate --example whole_thing [FOLDER]`
 
+#![allow(clippy::print_stdout, clippy::expect_used)]
+
 use std::sync::Arc;
 
 use arrow::array::{Int64Array, RecordBatch, StringArray};

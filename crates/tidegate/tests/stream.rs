@@ -1,5 +1,14 @@
 //! The single-task stream into a real table: exactly once, whatever happens to it.
 
+// Helpers may panic as the tests do.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::large_futures,
+    clippy::result_large_err
+)]
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

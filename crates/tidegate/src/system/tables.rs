@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::btree_map::Entry;
 
 use tidegate_commit::Marks;
 use tidegate_model::layout::PartitionPaths;
