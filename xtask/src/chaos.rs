@@ -43,13 +43,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             bucket,
             limit: arguments.minutes.map(|m| Duration::from_secs(60 * m)),
         };
-        let kind = if bucket < 0 { "unaware buckets".to_owned() } else { format!("{bucket} fixed buckets") };
+        let kind = if bucket < 0 {
+            "unaware buckets".to_owned()
+        } else {
+            format!("{bucket} fixed buckets")
+        };
         let place = if arguments.s3 { "S3" } else { "local disk" };
-        say(&format!("chaos: {} kills on {place}, {kind}, seed {}", plan.kills, plan.seed));
+        say(&format!(
+            "chaos: {} kills on {place}, {kind}, seed {}",
+            plan.kills, plan.seed
+        ));
         let outcome = one(&built, arguments.s3, &plan)?;
         say(&outcome.picture());
         if outcome.kills >= 20 && outcome.critical() < 0.3 {
-            return Err("fewer than 30 % of the kills fell between record complete and notified".into());
+            return Err(
+                "fewer than 30 % of the kills fell between record complete and notified".into(),
+            );
         }
         say("nothing lost, nothing doubled, nothing left over");
     }

@@ -8,22 +8,32 @@ use std::process::Stdio;
 fn run_all(found: &[(PathBuf, String)], seconds: u64) -> Result<(), Failure> {
     let mut failed = Vec::new();
     for (n, (folder, target)) in found.iter().enumerate() {
-        say(&format!("[{}/{}] {target} of {}, {seconds} s", n + 1, found.len(), folder.display()));
+        say(&format!(
+            "[{}/{}] {target} of {}, {seconds} s",
+            n + 1,
+            found.len(),
+            folder.display()
+        ));
         let time = format!("-max_total_time={seconds}");
         // Our stable toolchain has what cargo-fuzz asks of a nightly one; this lets it be used.
-        let ran = command(cargo()
-            .env("RUSTC_BOOTSTRAP", "1")
-            .args(["fuzz", "run", "--fuzz-dir"])
-            .arg(folder)
-            .arg(target)
-            .args(["--", &time, "-rss_limit_mb=2048", "-print_final_stats=1"]));
+        let ran = command(
+            cargo()
+                .env("RUSTC_BOOTSTRAP", "1")
+                .args(["fuzz", "run", "--fuzz-dir"])
+                .arg(folder)
+                .arg(target)
+                .args(["--", &time, "-rss_limit_mb=2048", "-print_final_stats=1"]),
+        );
         if let Err(why) = ran {
             say(&why);
             failed.push(target.as_str());
         }
     }
     if failed.is_empty() {
-        say(&format!("fuzz: {} targets, {seconds} s each, no crash", found.len()));
+        say(&format!(
+            "fuzz: {} targets, {seconds} s each, no crash",
+            found.len()
+        ));
         return Ok(());
     }
     Err(format!(
@@ -45,9 +55,14 @@ pub(crate) fn run(seconds: u64, only: Option<&str>) -> Result<(), Failure> {
 fn targets() -> Result<Vec<(PathBuf, String)>, Failure> {
     let crates = root().join("crates");
     let mut found = Vec::new();
-    for entry in fs::read_dir(&crates).map_err(|e| format!("{}: {e}", crates.display()))?.flatten() {
+    for entry in fs::read_dir(&crates)
+        .map_err(|e| format!("{}: {e}", crates.display()))?
+        .flatten()
+    {
         let folder = entry.path().join("fuzz");
-        let Ok(entries) = fs::read_dir(folder.join("fuzz_targets")) else { continue };
+        let Ok(entries) = fs::read_dir(folder.join("fuzz_targets")) else {
+            continue;
+        };
         for target in entries.flatten() {
             if let Some(name) = target.path().file_stem().and_then(|s| s.to_str()) {
                 found.push((folder.clone(), name.to_owned()));

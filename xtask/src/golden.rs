@@ -33,7 +33,11 @@ pub(crate) fn check(record: bool) -> Result<(), Failure> {
         tests.args(["--package", &format!("tidegate-{reader}")]);
     }
     run(&mut tests)?;
-    say(&format!("golden: {} files as recorded, decoded by {}", found.len(), READERS.join(", ")));
+    say(&format!(
+        "golden: {} files as recorded, decoded by {}",
+        found.len(),
+        READERS.join(", ")
+    ));
     Ok(())
 }
 
@@ -51,19 +55,29 @@ fn sizes(found: &BTreeMap<String, u64>) -> Result<(), Failure> {
     let text = fs::read_to_string(root().join(SIZES)).map_err(|e| format!("{SIZES}: {e}"))?;
     let mut recorded = BTreeMap::new();
     for line in text.lines() {
-        let entry = line.split_once(' ').and_then(|(size, path)| Some((path.to_owned(), size.parse().ok()?)));
-        let (path, size): (String, u64) = entry.ok_or_else(|| format!("{SIZES}: `{line}`: expected SIZE PATH"))?;
+        let entry = line
+            .split_once(' ')
+            .and_then(|(size, path)| Some((path.to_owned(), size.parse().ok()?)));
+        let (path, size): (String, u64) =
+            entry.ok_or_else(|| format!("{SIZES}: `{line}`: expected SIZE PATH"))?;
         recorded.insert(path, size);
     }
     let mut faults = Vec::new();
     for (path, size) in &recorded {
         match found.get(path) {
             None => faults.push(format!("{path}: gone")),
-            Some(other) if other != size => faults.push(format!("{path}: {other} bytes, recorded {size}")),
+            Some(other) if other != size => {
+                faults.push(format!("{path}: {other} bytes, recorded {size}"))
+            }
             Some(_) => {}
         }
     }
-    faults.extend(found.keys().filter(|p| !recorded.contains_key(*p)).map(|p| format!("{p}: not recorded")));
+    faults.extend(
+        found
+            .keys()
+            .filter(|p| !recorded.contains_key(*p))
+            .map(|p| format!("{p}: not recorded")),
+    );
     if faults.is_empty() {
         return Ok(());
     }
@@ -81,7 +95,11 @@ fn walk(top: &Path, at: &Path, found: &mut BTreeMap<String, u64>) -> Result<(), 
             walk(top, &path, found)?;
             continue;
         }
-        let name = path.strip_prefix(top).unwrap_or(&path).to_string_lossy().into_owned();
+        let name = path
+            .strip_prefix(top)
+            .unwrap_or(&path)
+            .to_string_lossy()
+            .into_owned();
         if name != "sizes.txt" && name != "README.md" {
             found.insert(name, fs::metadata(&path).map_err(wrong)?.len());
         }

@@ -93,15 +93,28 @@ fn bench(arguments: &[String]) -> Result<(), Failure> {
     names.sort();
     let wanted = arguments.first().filter(|a| names.contains(a)).cloned();
     let rest = &arguments[usize::from(wanted.is_some()).min(arguments.len())..];
-    let chosen = names.iter().filter(|n| wanted.as_ref().is_none_or(|w| *n == w));
+    let chosen = names
+        .iter()
+        .filter(|n| wanted.as_ref().is_none_or(|w| *n == w));
     let manifest = process::root().join("benches/Cargo.toml");
-    let text = std::fs::read_to_string(&manifest).map_err(|e| format!("{}: {e}", manifest.display()))?;
+    let text =
+        std::fs::read_to_string(&manifest).map_err(|e| format!("{}: {e}", manifest.display()))?;
     if wanted.is_none() && text.contains("[[bench]]") {
-        run(cargo().args(["bench", "--package", "tidegate-benches", "--"]).args(rest))?;
+        run(cargo()
+            .args(["bench", "--package", "tidegate-benches", "--"])
+            .args(rest))?;
     }
     for name in chosen {
         run(cargo()
-            .args(["run", "--release", "--package", "tidegate-benches", "--bin", name, "--"])
+            .args([
+                "run",
+                "--release",
+                "--package",
+                "tidegate-benches",
+                "--bin",
+                name,
+                "--",
+            ])
             .args(rest))?;
     }
     Ok(())

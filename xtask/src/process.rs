@@ -57,7 +57,9 @@ pub(crate) fn target_directory() -> Result<PathBuf, Failure> {
     let text = output(cargo().args(["metadata", "--format-version", "1", "--no-deps"]))?;
     let metadata: serde_json::Value =
         serde_json::from_str(&text).map_err(|e| format!("cargo metadata: {e}"))?;
-    let path = metadata.get("target_directory").and_then(serde_json::Value::as_str);
+    let path = metadata
+        .get("target_directory")
+        .and_then(serde_json::Value::as_str);
     path.map(PathBuf::from)
         .ok_or_else(|| "cargo metadata names no target directory".to_owned())
 }

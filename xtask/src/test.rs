@@ -36,14 +36,18 @@ impl Steps {
             let seconds = took.as_secs_f64();
             let share = 100.0 * seconds / whole.as_secs_f64().max(0.001);
             let mark = if *good { "ok" } else { "FAILED" };
-            say(&format!("  {name:<34} {seconds:>7.1} s {share:>4.0} %  {mark}"));
+            say(&format!(
+                "  {name:<34} {seconds:>7.1} s {share:>4.0} %  {mark}"
+            ));
         }
         say(&format!("  {:<34} {:>7.1} s", "all", whole.as_secs_f64()));
     }
 }
 
 fn all(steps: &mut Steps) -> Result<(), Failure> {
-    steps.step("format", || command(cargo().args(["fmt", "--all", "--check"])))?;
+    steps.step("format", || {
+        command(cargo().args(["fmt", "--all", "--check"]))
+    })?;
     steps.step("layers", layers::check)?;
     steps.step("golden sizes", golden::check_sizes)?;
     // Without peers: they are built by `bench` alone.
@@ -56,44 +60,70 @@ fn all(steps: &mut Steps) -> Result<(), Failure> {
     })?;
     let binary = target_directory()?.join("debug/tidegate");
     steps.step("unit and integration tests", || {
-        command(cargo()
-            .env("TIDEGATE_BIN", &binary)
-            .args(["test", "--lib", "--bins", "--tests", "--examples", "--no-fail-fast"])
-            .args(workspace))
+        command(
+            cargo()
+                .env("TIDEGATE_BIN", &binary)
+                .args([
+                    "test",
+                    "--lib",
+                    "--bins",
+                    "--tests",
+                    "--examples",
+                    "--no-fail-fast",
+                ])
+                .args(workspace),
+        )
     })?;
     steps.step("examples in the documentation", || {
         command(cargo().args(["test", "--doc"]).args(workspace))
     })?;
     steps.step("clippy", || {
-        command(cargo()
-            .args(["clippy", "--all-targets"])
-            .args(workspace)
-            .args(["--", "-D", "warnings"]))
+        command(
+            cargo()
+                .args(["clippy", "--all-targets"])
+                .args(workspace)
+                .args(["--", "-D", "warnings"]),
+        )
     })?;
     steps.step("documentation", || {
-        command(cargo()
-            .env("RUSTDOCFLAGS", "-D warnings")
-            .args(["doc", "--no-deps"])
-            .args(workspace))
+        command(
+            cargo()
+                .env("RUSTDOCFLAGS", "-D warnings")
+                .args(["doc", "--no-deps"])
+                .args(workspace),
+        )
     })?;
     steps.step("packages", || {
         let mut package = cargo();
-        package.args(["package", "--workspace", "--no-verify", "--allow-dirty", "--locked", "--quiet"]);
+        package.args([
+            "package",
+            "--workspace",
+            "--no-verify",
+            "--allow-dirty",
+            "--locked",
+            "--quiet",
+        ]);
         command(&mut package)
     })
 }
 
 pub(crate) fn run(keep_going: bool) -> Result<(), Failure> {
-    let mut steps = Steps { done: Vec::new(), keep_going };
+    let mut steps = Steps {
+        done: Vec::new(),
+        keep_going,
+    };
     let result = all(&mut steps);
     steps.table();
     result?;
-    let failed: Vec<&str> = steps.done.iter().filter(|(.., good)| !good).map(|(n, ..)| *n).collect();
+    let failed: Vec<&str> = steps
+        .done
+        .iter()
+        .filter(|(.., good)| !good)
+        .map(|(n, ..)| *n)
+        .collect();
     if failed.is_empty() {
         say("\nall good");
         return Ok(());
     }
     Err(format!("failed: {}", failed.join(", ")))
 }
-
-

@@ -42,7 +42,7 @@ fn wrong_job_files_are_3_with_line_and_the_nearest_key() {
         ("id: BIGINT NOT NULL", "id: BIGINTEGER", "BIGINTEGER"),
         (
             "partition-by: []",
-            "partition-by: [dd]",
+            "partition-by: [dtt]",
             "did you mean `dt`",
         ),
         ("bucket: -1", "bucket: many", "bucket"),
