@@ -3,6 +3,10 @@
 //!
 //! Looks at the dependency tree as cargo resolved it, normal dependencies only: what tests use is
 //! their own business.
+#![allow(
+    clippy::indexing_slicing,
+    reason = "a key that a JSON value lacks reads as null"
+)]
 
 use crate::process::{Failure, cargo, output, say};
 use serde_json::Value;

@@ -92,7 +92,10 @@ fn bench(arguments: &[String]) -> Result<(), Failure> {
         .collect();
     names.sort();
     let wanted = arguments.first().filter(|a| names.contains(a)).cloned();
-    let rest = &arguments[usize::from(wanted.is_some()).min(arguments.len())..];
+    let rest: Vec<&String> = arguments
+        .iter()
+        .skip(usize::from(wanted.is_some()))
+        .collect();
     let chosen = names
         .iter()
         .filter(|n| wanted.as_ref().is_none_or(|w| *n == w));
@@ -102,7 +105,7 @@ fn bench(arguments: &[String]) -> Result<(), Failure> {
     if wanted.is_none() && text.contains("[[bench]]") {
         run(cargo()
             .args(["bench", "--package", "tidegate-benches", "--"])
-            .args(rest))?;
+            .args(&rest))?;
     }
     for name in chosen {
         run(cargo()
@@ -115,7 +118,7 @@ fn bench(arguments: &[String]) -> Result<(), Failure> {
                 name,
                 "--",
             ])
-            .args(rest))?;
+            .args(&rest))?;
     }
     Ok(())
 }
