@@ -206,7 +206,7 @@ mod tests {
         let mut bytes = vec![
             7,
             (name.len() * 2) as u8 | 0x80,
-            (name.len() * 2 >> 7) as u8,
+            ((name.len() * 2) >> 7) as u8,
         ];
         bytes.extend(name.as_bytes());
         bytes.extend(b"77");
