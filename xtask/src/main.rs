@@ -82,7 +82,8 @@ fn demo(arguments: &[String]) -> Result<(), Failure> {
     run(Command::new(binary).arg("demo").args(arguments))
 }
 
-/// The only place that builds peers, and in release mode.
+/// The only place that builds peers, and in release mode. With a name, only that bench, which gets the
+/// other arguments; without one, all of them with their defaults.
 fn bench(arguments: &[String]) -> Result<(), Failure> {
     let folder = process::root().join("benches/src/bin");
     let mut names: Vec<String> = std::fs::read_dir(&folder)
@@ -91,34 +92,35 @@ fn bench(arguments: &[String]) -> Result<(), Failure> {
         .filter_map(|e| Some(e.path().file_stem()?.to_str()?.to_owned()))
         .collect();
     names.sort();
-    let wanted = arguments.first().filter(|a| names.contains(a)).cloned();
-    let rest: Vec<&String> = arguments
-        .iter()
-        .skip(usize::from(wanted.is_some()))
-        .collect();
-    let chosen = names
-        .iter()
-        .filter(|n| wanted.as_ref().is_none_or(|w| *n == w));
-    let manifest = process::root().join("benches/Cargo.toml");
-    let text =
-        std::fs::read_to_string(&manifest).map_err(|e| format!("{}: {e}", manifest.display()))?;
-    if wanted.is_none() && text.contains("[[bench]]") {
-        run(cargo()
-            .args(["bench", "--package", "tidegate-benches", "--"])
-            .args(&rest))?;
-    }
+    names.extend(["memory", "peers"].map(str::to_owned));
+    let (chosen, rest) = match arguments.split_first() {
+        Some((name, rest)) if names.contains(name) => (vec![name.clone()], rest),
+        Some((name, _)) => {
+            let known = names.join(", ");
+            return Err(format!("no bench `{name}`; there are {known}"));
+        }
+        None => (names, arguments),
+    };
     for name in chosen {
-        run(cargo()
-            .args([
-                "run",
-                "--release",
-                "--package",
-                "tidegate-benches",
-                "--bin",
-                name,
-                "--",
-            ])
-            .args(&rest))?;
+        let mut command = cargo();
+        command.args(["run", "--release"]);
+        match name.as_str() {
+            "memory" => command.args(["--package", "tidegate-writer", "--example"]),
+            // A workspace of its own, see there.
+            "peers" => command.args(["--manifest-path", "benches/peers/Cargo.toml"]),
+            _ => command.args(["--package", "tidegate-benches", "--bin"]),
+        };
+        match name.as_str() {
+            "memory" => command.arg("many_partitions"),
+            "peers" => &mut command,
+            // It looks for the binary beside itself.
+            "start" => {
+                process::binary(true)?;
+                command.arg("start")
+            }
+            name => command.arg(name),
+        };
+        run(command.arg("--").args(rest))?;
     }
     Ok(())
 }

@@ -1,0 +1,82 @@
+//! What does our writer cost over a bare Parquet writer of equal settings on the same rows? Pairs in
+//! turn, CPU-seconds and wall time, on the local disk with fsync on both sides. Our side is the whole
+//! way: table made, stream opened, rows written, checkpoint recorded, snapshot committed.
+//!
+//! ```text
+//! append [ROWS [PAIRS [DIRECTORY]]]      default 4000000 7 and a temporary folder
+//! ```
+//!
+//! Wanted (bare / ours): unpartitioned 0.90, 16 buckets 0.75, 100 partitions 0.60.
+
+#![allow(clippy::print_stdout, reason = "its output is its purpose")]
+
+use std::path::Path;
+
+use tidegate_benches::{Failure, Pairs, append, bare, batches, measure, schema, size_of};
+
+/// As in the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> Result<(), Failure> {
+    let number = |n: usize, default: usize| {
+        let text = std::env::args().nth(n);
+        text.map_or(Ok(default), |text| text.parse::<usize>())
+    };
+    let (rows, pairs) = (number(1, 4_000_000)?, number(2, 7)?);
+    let temporary = tempfile::tempdir()?;
+    let folder = std::env::args().nth(3);
+    let folder = folder.as_deref().map_or(temporary.path(), Path::new);
+    let batches = batches(rows, 100)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+
+    type Case = (
+        &'static str,
+        f64,
+        &'static [&'static str],
+        &'static [(&'static str, &'static str)],
+    );
+    let cases: [Case; 3] = [
+        ("unpartitioned", 0.90, &[], &[]),
+        (
+            "16 buckets",
+            0.75,
+            &[],
+            &[("bucket", "16"), ("bucket-key", "id")],
+        ),
+        ("100 partitions", 0.60, &["dt"], &[]),
+    ];
+    println!("{rows} rows, {pairs} pairs; seconds: median (least to most)");
+    for (name, wanted, partition, options) in cases {
+        let schema = schema(partition, options)?;
+        let mut sizes = [(0, 0); 2];
+        let mut run = |ours: bool| {
+            let at = tempfile::tempdir_in(folder)?;
+            let cost = measure(|| {
+                if ours {
+                    runtime.block_on(append(&batches, at.path(), &schema))
+                } else {
+                    bare(&batches, &at.path().join("bare.parquet"))
+                }
+            })?;
+            let size = size_of(at.path(), ".parquet")?;
+            let [bare, own] = &mut sizes;
+            *(if ours { own } else { bare }) = size;
+            Ok(cost)
+        };
+        let run = std::cell::RefCell::new(&mut run);
+        let measured = Pairs::run(
+            pairs,
+            ["bare", "ours"],
+            || (run.borrow_mut())(false),
+            || (run.borrow_mut())(true),
+        )?;
+        println!("{name}, wanted {wanted:.2}\n{}", measured.report());
+        let [(_, bare), (files, ours)] = sizes;
+        println!("  bytes bare {bare} in 1 file, ours {ours} in {files}");
+    }
+    Ok(())
+}
