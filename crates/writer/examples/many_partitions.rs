@@ -18,6 +18,11 @@ use tidegate_model::{DataField, DataType, FieldId, LogicalType, Options, TableSc
 use tidegate_storage::Store;
 use tidegate_writer::{AppendWriter, MemoryBudget, WriterOptions};
 
+/// As in the binary. glibc's allocator keeps up to 200 MiB more here, in the arenas of threads that are
+/// done; `MALLOC_ARENA_MAX=1` cures that too.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(run())

@@ -1,7 +1,7 @@
 //! The writer of tables without primary key.
 //!
 //! Owns the life between two barriers: taking batches, when what is flushed, handing files over,
-//! giving up. The work itself is done by [`Core`] on blocking threads, while this half goes on
+//! giving up. The work itself is done by [`Core`] on a thread of its own, while this half goes on
 //! taking batches.
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use tidegate_model::{
 use tidegate_sink::{BoxFuture, RowKind, Rows};
 use tidegate_storage::{Scheme, Store};
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 
 use crate::budget::{BudgetShare, MemoryBudget, Reservation};
 use crate::core::{Core, Drain, Flushed, Group, WriterMetrics};
@@ -30,6 +30,7 @@ use crate::route::{GroupId, GroupKey, Routed, Router};
 use crate::settings::WriterOptions;
 use crate::uploads::Uploads;
 use crate::views::BucketViews;
+use crate::worker::Worker;
 
 /// Rows per group worth a flush while everything goes straight into encoders: fewer make many
 /// small writes to encoders, more only take memory.
@@ -63,6 +64,7 @@ pub struct AppendWriter {
     options: WriterOptions,
     uploads: Uploads,
     runtime: Handle,
+    worker: Worker,
     state: State,
 
     /// Where buckets stand after the last prepare; fixed buckets only.
@@ -99,7 +101,7 @@ enum State {
 
 enum Work {
     Idle(Box<Core>),
-    Busy(JoinHandle<(Box<Core>, Result<Outcome>)>),
+    Busy(oneshot::Receiver<(Box<Core>, Result<Outcome>)>),
     Lost,
 }
 
@@ -141,7 +143,7 @@ struct Directories {
 
 impl AppendWriter {
     /// Opens a writer below the root of `store`, which is the table's folder. Must be called inside
-    /// a Tokio runtime; its blocking threads do the encoding. `views` may be absent only for tables
+    /// a Tokio runtime, which sends the files; encoding has a thread of its own. `views` may be absent only for tables
     /// without buckets.
     ///
     /// # Errors
@@ -212,6 +214,7 @@ impl AppendWriter {
             options,
             uploads,
             runtime,
+            worker: Worker::new()?,
             state: State::Ready,
             counters: HashMap::new(),
             known: 0,
@@ -387,7 +390,7 @@ impl AppendWriter {
     }
 
     async fn flush_when_full(&mut self) -> Result<()> {
-        if matches!(&self.work, Work::Busy(job) if job.is_finished()) {
+        if matches!(&self.work, Work::Busy(job) if !job.is_empty()) {
             self.come_to_rest().await?;
         }
         loop {
@@ -445,10 +448,11 @@ impl AppendWriter {
             return Err(WriterError::Unusable("a lost job"));
         };
         core.groups.append(&mut self.newcomers);
-        self.work = Work::Busy(self.runtime.spawn_blocking(move || {
+        let answer = self.worker.run(move || {
             let result = job(&mut core);
             (core, result)
-        }));
+        })?;
+        self.work = Work::Busy(answer);
         Ok(())
     }
 
@@ -457,9 +461,9 @@ impl AppendWriter {
         let Work::Busy(job) = &mut self.work else { return Ok(()) };
         let ended = job.await;
         self.work = Work::Lost;
-        let (mut core, outcome) = ended.map_err(|e| WriterError::Task {
+        let (mut core, outcome) = ended.map_err(|_| WriterError::Task {
             what: "encoding",
-            reason: e.to_string(),
+            reason: "a job panicked".to_owned(),
         })?;
         for file in core.finished.drain(..) {
             let (group, meta) = (file.group, file.meta);
@@ -497,7 +501,7 @@ impl AppendWriter {
             // A drain that was left by a dropped future is either here or in the job.
             if self.drain.is_none() {
                 match &self.work {
-                    Work::Busy(job) if job.is_finished() => self.settle().await?,
+                    Work::Busy(job) if !job.is_empty() => self.settle().await?,
                     _ => return Ok(()),
                 }
                 continue;
@@ -650,7 +654,11 @@ impl AppendWriter {
         self.uploads.give_up();
         if let Work::Busy(job) = &mut self.work {
             // Whatever it did or failed to do is undone below.
-            drop(job.await);
+            if job.await.is_err() {
+                self.worker = Worker::new()?;
+            }
+        } else if matches!(self.work, Work::Lost) {
+            self.worker = Worker::new()?;
         }
         self.work = Work::Lost;
         self.drain = None;

@@ -1,4 +1,4 @@
-//! The working half of a writer: runs on blocking threads, one job at a time.
+//! The working half of a writer: runs on the thread of [`crate::worker`], one job at a time.
 //!
 //! Owns the open files, the spilled runs and the decision which rows go where: into an open
 //! encoder, to local disk, or into a file that is finished at once. Does no asynchronous work; bytes

@@ -33,6 +33,7 @@ mod settings;
 mod spill;
 mod uploads;
 mod views;
+mod worker;
 
 pub use append::AppendWriter;
 pub use budget::{BudgetMetrics, BudgetShare, MemoryBudget, Reservation};
