@@ -6,6 +6,8 @@
 //!
 //! The bound of the project: peak RSS at most 1.1 budgets + 64 MiB, and one file per partition.
 
+#![allow(clippy::print_stdout, reason = "its output is its purpose")]
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;
@@ -24,24 +26,37 @@ use tidegate_writer::{AppendWriter, MemoryBudget, WriterOptions};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
     runtime.block_on(run())
 }
 
 async fn run() -> Result<(), Box<dyn Error>> {
     let argument = |n: usize, default: usize| {
-        std::env::args().nth(n).map_or(Ok(default), |text| text.parse::<usize>())
+        std::env::args()
+            .nth(n)
+            .map_or(Ok(default), |text| text.parse::<usize>())
     };
     let budget_bytes = argument(1, 256)? << 20;
     let partitions = argument(2, 5_000)?;
     let bytes_wanted = argument(3, 4)? * budget_bytes;
 
     let folder = tempfile::tempdir()?;
-    let store = Store::open(&format!("file://{}", folder.path().display()), &BTreeMap::new())?;
-    let plan = WritePlan { schema: Arc::new(schema()?), file_prefix: "data-".to_owned() };
+    let store = Store::open(
+        &format!("file://{}", folder.path().display()),
+        &BTreeMap::new(),
+    )?;
+    let plan = WritePlan {
+        schema: Arc::new(schema()?),
+        file_prefix: "data-".to_owned(),
+    };
     let budget = MemoryBudget::new(budget_bytes);
-    let options =
-        WriterOptions { spill_directory: folder.path().join("spill"), ..WriterOptions::default() };
+    let options = WriterOptions {
+        spill_directory: folder.path().join("spill"),
+        ..WriterOptions::default()
+    };
     let mut writer = AppendWriter::open(&plan, store, None, &budget, options)?;
 
     let mut random = SmallRng::seed_from_u64(1);
@@ -58,13 +73,28 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let messages = writer.prepare().await?;
     let files: usize = messages.iter().map(|m| m.data.new_files.len()).sum();
     let metrics = writer.metrics();
-    println!("{rows} rows, {} MiB of batches, {} partitions", bytes >> 20, messages.len());
-    println!("taken in {written:.1?}, handed over after {:.1?}", begin.elapsed());
+    println!(
+        "{rows} rows, {} MiB of batches, {} partitions",
+        bytes >> 20,
+        messages.len()
+    );
+    println!(
+        "taken in {written:.1?}, handed over after {:.1?}",
+        begin.elapsed()
+    );
     println!("{files} files of {} MiB in all", metrics.bytes >> 20);
-    println!("{} runs of {} MiB in all", metrics.spilled_runs, metrics.spilled_bytes >> 20);
+    println!(
+        "{} runs of {} MiB in all",
+        metrics.spilled_runs,
+        metrics.spilled_bytes >> 20
+    );
     println!("budget {:?}", budget.metrics());
     let allowed = budget_bytes + budget_bytes / 10 + (64 << 20);
-    println!("peak RSS {} MiB, allowed {} MiB", peak_rss()? >> 20, allowed >> 20);
+    println!(
+        "peak RSS {} MiB, allowed {} MiB",
+        peak_rss()? >> 20,
+        allowed >> 20
+    );
     if peak_rss()? > allowed || files > messages.len() {
         return Err("the bound does not hold".into());
     }
@@ -82,11 +112,21 @@ fn schema() -> Result<TableSchema, Box<dyn Error>> {
     let fields = columns.map(|(name, logical)| DataField {
         id: FieldId(0),
         name: name.to_owned(),
-        data_type: DataType { logical, nullable: true },
+        data_type: DataType {
+            logical,
+            nullable: true,
+        },
         description: None,
         default_value: None,
     });
-    Ok(TableSchema::create(fields.into(), vec!["dt".into()], vec![], Options::new(), None, 0)?)
+    Ok(TableSchema::create(
+        fields.into(),
+        vec!["dt".into()],
+        vec![],
+        Options::new(),
+        None,
+        0,
+    )?)
 }
 
 fn batch(
@@ -105,8 +145,9 @@ fn batch(
         })
         .collect();
     let amounts = Float64Array::from_iter_values((0..rows).map(|_| random.random::<f64>()));
-    let dts: StringArray =
-        (0..rows).map(|_| Some(format!("day-{}", random.random_range(0..partitions)))).collect();
+    let dts: StringArray = (0..rows)
+        .map(|_| Some(format!("day-{}", random.random_range(0..partitions))))
+        .collect();
     Ok(RecordBatch::try_from_iter_with_nullable([
         ("id", Arc::new(ids) as ArrayRef, true),
         ("name", Arc::new(names) as ArrayRef, true),

@@ -14,7 +14,8 @@ use tidegate_datafile::{FilePlan, Normaliser};
 use tidegate_model::layout::{DataFileName, PartitionPaths, bucket_dir};
 use tidegate_model::options::{TableOptions, unsupported_for_write};
 use tidegate_model::{
-    BucketView, CommitMessage, CompactIncrement, DataFileMeta, DataIncrement, TableSchema, WritePlan,
+    BucketView, CommitMessage, CompactIncrement, DataFileMeta, DataIncrement, TableSchema,
+    WritePlan,
 };
 use tidegate_sink::{BoxFuture, RowKind, Rows};
 use tidegate_storage::{Scheme, Store};
@@ -171,7 +172,9 @@ impl AppendWriter {
             ));
         }
         let options_of_table = TableOptions::of(&schema);
-        let table = options_of_table.map_err(|e| WriterError::Config(e.to_string()))?.data_file;
+        let table = options_of_table
+            .map_err(|e| WriterError::Config(e.to_string()))?
+            .data_file;
         let runtime = Handle::try_current().map_err(|e| WriterError::Task {
             what: "opening a writer outside of a Tokio runtime",
             reason: e.to_string(),
@@ -184,7 +187,9 @@ impl AppendWriter {
             &table.compression,
             table.suffix_includes_compression,
         );
-        let paths = schema.partition_paths().map_err(|e| WriterError::Config(e.to_string()))?;
+        let paths = schema
+            .partition_paths()
+            .map_err(|e| WriterError::Config(e.to_string()))?;
         let below = table.path_directory.clone().unwrap_or_default();
         let directories = Directories { paths, below };
         let files = Arc::new(Files {
@@ -239,7 +244,10 @@ impl AppendWriter {
             self.options.spill_directory.clone(),
             self.options.spill_limit,
         );
-        self.summary = Summary { most_open: core.most_open(), ..Summary::default() };
+        self.summary = Summary {
+            most_open: core.most_open(),
+            ..Summary::default()
+        };
         self.work = Work::Idle(Box::new(core));
     }
 
@@ -278,7 +286,10 @@ impl AppendWriter {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        let batch = self.normaliser.normalise(batch).map_err(|e| WriterError::Rows(e.to_string()))?;
+        let batch = self
+            .normaliser
+            .normalise(batch)
+            .map_err(|e| WriterError::Rows(e.to_string()))?;
         self.router.truncate(self.known);
         let routed = self.router.route(&batch)?;
         self.admit().await?;
@@ -308,21 +319,37 @@ impl AppendWriter {
         if new.is_empty() {
             return Ok(());
         }
-        let directories = new.iter().map(|key| self.directories.of(key)).collect::<Result<Vec<_>>>()?;
+        let directories = new
+            .iter()
+            .map(|key| self.directories.of(key))
+            .collect::<Result<Vec<_>>>()?;
         let starts = self.starts(&new).await?;
-        self.newcomers.extend(directories.into_iter().zip(starts).map(|(d, s)| Group::new(d, s)));
+        self.newcomers.extend(
+            directories
+                .into_iter()
+                .zip(starts)
+                .map(|(d, s)| Group::new(d, s)),
+        );
         self.known = self.router.len();
-        self.overhead.resize(self.known * GROUP_BYTES + self.router.memory());
+        self.overhead
+            .resize(self.known * GROUP_BYTES + self.router.memory());
         Ok(())
     }
 
     /// First sequence numbers of buckets \[F-6.3].
     async fn starts(&mut self, keys: &[GroupKey]) -> Result<Vec<i64>> {
-        let Some(views) = self.views.as_ref().filter(|_| self.router.total_buckets() > 0) else {
+        let Some(views) = self
+            .views
+            .as_ref()
+            .filter(|_| self.router.total_buckets() > 0)
+        else {
             return Ok(vec![0; keys.len()]);
         };
-        let unknown: Vec<GroupKey> =
-            keys.iter().filter(|key| !self.counters.contains_key(*key)).cloned().collect();
+        let unknown: Vec<GroupKey> = keys
+            .iter()
+            .filter(|key| !self.counters.contains_key(*key))
+            .cloned()
+            .collect();
         if !unknown.is_empty() {
             let count = unknown.len();
             let found = views.views(&unknown).await;
@@ -330,21 +357,31 @@ impl AppendWriter {
             let mut found = found.into_iter();
             let mut counters = Vec::with_capacity(count);
             for key in unknown {
-                let view = found.next().filter(|view| {
-                    view.bucket == key.bucket && view.partition == key.partition
-                });
+                let view = found
+                    .next()
+                    .filter(|view| view.bucket == key.bucket && view.partition == key.partition);
                 let next = self.first_sequence(&key, view)?;
-                counters.push((key, Counter { next, last_prepare: None }));
+                counters.push((
+                    key,
+                    Counter {
+                        next,
+                        last_prepare: None,
+                    },
+                ));
             }
             self.counters.extend(counters);
         }
-        Ok(keys.iter().map(|key| self.counters.get(key).map_or(0, |c| c.next)).collect())
+        Ok(keys
+            .iter()
+            .map(|key| self.counters.get(key).map_or(0, |c| c.next))
+            .collect())
     }
 
     fn first_sequence(&self, key: &GroupKey, view: Option<BucketView>) -> Result<i64> {
         let Some(view) = view else {
             return Err(WriterError::Config(
-                "the provider of bucket views answered for other buckets than it was asked".to_owned(),
+                "the provider of bucket views answered for other buckets than it was asked"
+                    .to_owned(),
             ));
         };
         let wanted = self.router.total_buckets();
@@ -355,9 +392,15 @@ impl AppendWriter {
                     "" => "table".to_owned(),
                     path => format!("partition {path}"),
                 };
-                Err(WriterError::BucketCount { partition, wanted, found })
+                Err(WriterError::BucketCount {
+                    partition,
+                    wanted,
+                    found,
+                })
             }
-            _ => Ok(view.max_sequence_number.map_or(0, |max| max.saturating_add(1))),
+            _ => Ok(view
+                .max_sequence_number
+                .map_or(0, |max| max.saturating_add(1))),
         }
     }
 
@@ -458,7 +501,9 @@ impl AppendWriter {
 
     /// Waits for the job and takes what it made.
     async fn settle(&mut self) -> Result<()> {
-        let Work::Busy(job) = &mut self.work else { return Ok(()) };
+        let Work::Busy(job) = &mut self.work else {
+            return Ok(());
+        };
         let ended = job.await;
         self.work = Work::Lost;
         let (mut core, outcome) = ended.map_err(|_| WriterError::Task {
@@ -470,11 +515,19 @@ impl AppendWriter {
             self.metrics.files += 1;
             self.pending.push(Box::pin(async move {
                 let size = file.ended.confirmed().await?;
-                Ok((group, DataFileMeta { file_size: size as i64, ..meta }))
+                Ok((
+                    group,
+                    DataFileMeta {
+                        file_size: size as i64,
+                        ..meta
+                    },
+                ))
             }));
         }
         self.summary.is_open.clear();
-        self.summary.is_open.extend(core.groups.iter().map(Group::takes_rows));
+        self.summary
+            .is_open
+            .extend(core.groups.iter().map(Group::takes_rows));
         self.summary.open = core.open();
         self.summary.open_bytes = core.open_bytes();
         self.summary.most_open = core.most_open();
@@ -521,7 +574,9 @@ impl AppendWriter {
                 }
             }
             let (bytes, files) = (self.share.allowance() / 16, self.options.requests.max(1));
-            let Some(drain) = self.drain.take() else { continue };
+            let Some(drain) = self.drain.take() else {
+                continue;
+            };
             self.start(move |core| {
                 let mut drain = match drain {
                     Draining::Next(generation) => core.begin_drain(generation),
@@ -580,18 +635,24 @@ impl AppendWriter {
         }
         let mut messages = Vec::with_capacity(by_group.len());
         for (group, mut files) in by_group {
-            let Some(key) = self.router.key(group) else { continue };
+            let Some(key) = self.router.key(group) else {
+                continue;
+            };
             files.sort_by_key(|file| file.min_sequence_number);
             if total > 0 {
                 let next = files.last().map_or(0, |file| file.max_sequence_number + 1);
                 let last_prepare = Some(self.prepares);
-                self.counters.insert(key.clone(), Counter { next, last_prepare });
+                self.counters
+                    .insert(key.clone(), Counter { next, last_prepare });
             }
             messages.push(CommitMessage {
                 partition: key.partition.clone(),
                 bucket: key.bucket,
                 total_buckets: Some(total),
-                data: DataIncrement { new_files: files, ..DataIncrement::default() },
+                data: DataIncrement {
+                    new_files: files,
+                    ..DataIncrement::default()
+                },
                 compact: CompactIncrement::default(),
             });
         }
@@ -603,9 +664,13 @@ impl AppendWriter {
         if self.router.total_buckets() > 0 {
             return;
         }
-        let Work::Idle(core) = &mut self.work else { return };
+        let Work::Idle(core) = &mut self.work else {
+            return;
+        };
         // Without buckets nothing is remembered: numbers begin at 0 in every checkpoint.
-        core.groups.iter_mut().for_each(|group| group.next_sequence = 0);
+        core.groups
+            .iter_mut()
+            .for_each(|group| group.next_sequence = 0);
         if self.known > REMEMBERED {
             core.groups.clear();
             self.forget_groups();
@@ -632,12 +697,14 @@ impl AppendWriter {
     ///
     /// Does nothing while rows wait for a barrier.
     pub fn settled(&mut self, prepares: u64) {
-        let idle = matches!(&self.work, Work::Idle(core) if core.open() == 0 && !core.has_spilled());
+        let idle =
+            matches!(&self.work, Work::Idle(core) if core.open() == 0 && !core.has_spilled());
         if self.router.total_buckets() < 0 || !idle || !self.generation.is_empty() {
             return;
         }
         // Strictly older: of one checkpoint only the first of two snapshots may be visible.
-        self.counters.retain(|_, c| c.last_prepare.is_some_and(|last| last >= prepares));
+        self.counters
+            .retain(|_, c| c.last_prepare.is_some_and(|last| last >= prepares));
         if let Work::Idle(core) = &mut self.work {
             core.groups.clear();
         }
@@ -672,7 +739,10 @@ impl AppendWriter {
         let failures = self.store.delete_many(&begun).await;
         let mut failures = failures.into_iter().filter_map(Result::err).peekable();
         let result = match failures.next() {
-            Some(source) => Err(WriterError::Abort { count: failures.count() + 1, source }),
+            Some(source) => {
+                let (count, source) = (failures.count() + 1, Box::new(source));
+                Err(WriterError::Abort { count, source })
+            }
             None => Ok(()),
         };
         self.uploads = Uploads::new(
@@ -739,7 +809,11 @@ impl Touched {
     }
 
     fn count(&mut self, summary: &Summary) {
-        self.fresh = self.groups.iter().filter(|group| !summary.is_open(**group)).count();
+        self.fresh = self
+            .groups
+            .iter()
+            .filter(|group| !summary.is_open(**group))
+            .count();
     }
 }
 
@@ -753,6 +827,10 @@ impl Directories {
     fn of(&self, key: &GroupKey) -> Result<String> {
         let partition = self.paths.path(&key.partition)?;
         let bucket = bucket_dir(key.bucket);
-        Ok(tidegate_model::layout::join([self.below.as_str(), &partition, &bucket]))
+        Ok(tidegate_model::layout::join([
+            self.below.as_str(),
+            &partition,
+            &bucket,
+        ]))
     }
 }

@@ -76,7 +76,12 @@ pub struct BudgetMetrics {
 impl MemoryBudget {
     /// A budget of `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Self { inner: Arc::new(Inner { limit: limit.max(1), state: Mutex::default() }) }
+        Self {
+            inner: Arc::new(Inner {
+                limit: limit.max(1),
+                state: Mutex::default(),
+            }),
+        }
     }
 
     /// The limit in bytes.
@@ -99,7 +104,10 @@ impl MemoryBudget {
     /// Becomes a member: the limit is divided evenly among the members there are at any time.
     pub fn join(&self) -> BudgetShare {
         self.inner.state().members += 1;
-        BudgetShare { inner: Arc::clone(&self.inner), used: Arc::default() }
+        BudgetShare {
+            inner: Arc::clone(&self.inner),
+            used: Arc::default(),
+        }
     }
 
     /// Holds `bytes` if they are free now and nobody waits for them.
@@ -108,7 +116,11 @@ impl MemoryBudget {
         let free = state.waiting.is_empty() && state.fits(bytes, self.inner.limit);
         free.then(|| {
             state.add(bytes);
-            Reservation { inner: Arc::clone(&self.inner), owner: None, bytes }
+            Reservation {
+                inner: Arc::clone(&self.inner),
+                owner: None,
+                bytes,
+            }
         })
     }
 
@@ -179,8 +191,14 @@ impl Inner {
                     _ => None,
                 }
             };
-            let Some(Waiting { bytes, grant }) = next else { return };
-            let held = Reservation { inner: Arc::clone(self), owner: None, bytes };
+            let Some(Waiting { bytes, grant }) = next else {
+                return;
+            };
+            let held = Reservation {
+                inner: Arc::clone(self),
+                owner: None,
+                bytes,
+            };
             drop(grant.send(held));
         }
     }
@@ -224,7 +242,11 @@ impl BudgetShare {
 
     fn holding(&self, bytes: usize) -> Reservation {
         self.used.fetch_add(bytes, Ordering::Relaxed);
-        Reservation { inner: Arc::clone(&self.inner), owner: Some(Arc::clone(&self.used)), bytes }
+        Reservation {
+            inner: Arc::clone(&self.inner),
+            owner: Some(Arc::clone(&self.used)),
+            bytes,
+        }
     }
 }
 
@@ -282,7 +304,11 @@ impl Reservation {
     pub fn split(&mut self, bytes: usize) -> Self {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
-        Self { inner: Arc::clone(&self.inner), owner: self.owner.clone(), bytes }
+        Self {
+            inner: Arc::clone(&self.inner),
+            owner: self.owner.clone(),
+            bytes,
+        }
     }
 }
 
@@ -352,6 +378,9 @@ mod tests {
         let part = held.split(20);
         assert_eq!((held.bytes(), part.bytes(), one.used()), (40, 20, 60));
         drop((held, part, other, two));
-        assert_eq!((budget.metrics().used, one.used(), one.allowance()), (0, 0, 100));
+        assert_eq!(
+            (budget.metrics().used, one.used(), one.allowance()),
+            (0, 0, 100)
+        );
     }
 }

@@ -157,7 +157,9 @@ impl Core {
     }
 
     fn open_files(&self) -> impl Iterator<Item = &OpenFile> {
-        self.open.iter().filter_map(|group| self.group(*group)?.open.as_ref())
+        self.open
+            .iter()
+            .filter_map(|group| self.group(*group)?.open.as_ref())
     }
 
     /// True where rows lie on local disk, or will.
@@ -179,7 +181,9 @@ impl Core {
         let mut spill_rows = 0;
         for (group, parts) in generation.groups() {
             let rows: usize = parts.iter().map(Part::rows).sum();
-            if self.group(group).is_some_and(Group::takes_rows) || chosen.binary_search(&group).is_ok() {
+            if self.group(group).is_some_and(Group::takes_rows)
+                || chosen.binary_search(&group).is_ok()
+            {
                 self.encode(group, &generation, parts)?;
                 continue;
             }
@@ -219,7 +223,10 @@ impl Core {
         };
         for parts in spill {
             let rows: usize = parts.iter().map(Part::rows).sum();
-            if let Some(group) = parts.first().and_then(|p| self.groups.get_mut(p.group.index())) {
+            if let Some(group) = parts
+                .first()
+                .and_then(|p| self.groups.get_mut(p.group.index()))
+            {
                 group.spilled_bytes += rows * row_bytes;
             }
         }
@@ -228,7 +235,8 @@ impl Core {
         self.runs.push(run);
         drop(generation);
         self.merge_runs()?;
-        self.runs_charge.resize(self.runs.iter().map(Run::memory).sum());
+        self.runs_charge
+            .resize(self.runs.iter().map(Run::memory).sum());
         Ok(Flushed::Done)
     }
 
@@ -242,7 +250,10 @@ impl Core {
         let row_bytes = generation.row_bytes();
         let mut wanting: Vec<(usize, GroupId)> = generation
             .groups()
-            .filter(|(id, _)| self.group(*id).is_some_and(|g| g.open.is_none() && g.spilled_bytes == 0))
+            .filter(|(id, _)| {
+                self.group(*id)
+                    .is_some_and(|g| g.open.is_none() && g.spilled_bytes == 0)
+            })
             .map(|(id, parts)| (parts.iter().map(Part::rows).sum::<usize>() * row_bytes, id))
             .collect();
         let room = match self.frozen {
@@ -268,7 +279,9 @@ impl Core {
         let files = Arc::clone(&self.files);
         let mut start = 0;
         while start < rows.num_rows() {
-            let Some(state) = self.groups.get_mut(group.index()) else { return Ok(()) };
+            let Some(state) = self.groups.get_mut(group.index()) else {
+                return Ok(());
+            };
             let mut file = match state.open.take() {
                 Some(file) => file,
                 None => {
@@ -305,7 +318,10 @@ impl Core {
                 .filter(|(relief, _)| *relief >= part)
                 .max();
             let Some((_, group)) = largest else { break };
-            let open = self.groups.get_mut(group.index()).and_then(|g| g.open.as_mut());
+            let open = self
+                .groups
+                .get_mut(group.index())
+                .and_then(|g| g.open.as_mut());
             let Some(file) = open else { break };
             let before = file.encoder_memory();
             file.relieve(&self.uploads)?;
@@ -327,9 +343,13 @@ impl Core {
 
     /// Ends the file of a group. Returns its bytes in memory.
     fn finish(&mut self, group: GroupId) -> Result<usize> {
-        let Some(state) = self.groups.get_mut(group.index()) else { return Ok(0) };
+        let Some(state) = self.groups.get_mut(group.index()) else {
+            return Ok(0);
+        };
         state.frozen = false;
-        let Some(file) = state.open.take() else { return Ok(0) };
+        let Some(file) = state.open.take() else {
+            return Ok(0);
+        };
         self.open.retain(|open| *open != group);
         let (finished, bytes) = file.finish(&self.files, &self.uploads, group)?;
         self.finished.push(finished);
@@ -356,17 +376,20 @@ impl Core {
     }
 
     /// Appends what the runs hold of a group to its file.
-    fn append_spilled(&mut self, group: GroupId, first: usize, cursors: &mut [Cursor]) -> Result<()> {
+    fn append_spilled(
+        &mut self,
+        group: GroupId,
+        first: usize,
+        cursors: &mut [Cursor],
+    ) -> Result<()> {
         let schema = self.files.plan.arrow_schema().clone();
         let runs = std::mem::take(&mut self.runs);
         let mut pieces = Pieces::default();
         let mut result = Ok(());
         for (run, cursor) in runs.iter().zip(cursors).skip(first) {
-            result = cursor.take(run, group, &schema, |rows| {
-                match pieces.add(rows)? {
-                    Some(rows) => self.append(group, rows),
-                    None => Ok(()),
-                }
+            result = cursor.take(run, group, &schema, |rows| match pieces.add(rows)? {
+                Some(rows) => self.append(group, rows),
+                None => Ok(()),
             });
             if result.is_err() {
                 break;
@@ -477,7 +500,9 @@ impl Core {
                 return Ok(true);
             };
             drain.next += 1;
-            let state = self.group(group).map(|g| (g.first_run, g.open.is_some(), g.spilled_bytes));
+            let state = self
+                .group(group)
+                .map(|g| (g.first_run, g.open.is_some(), g.spilled_bytes));
             match state {
                 Some((first, false, _)) => self.append_spilled(group, first, &mut drain.cursors)?,
                 // Open files come out of order; only those that were frozen have rows on disk.
@@ -524,7 +549,11 @@ fn write_block(run: &mut RunWriter, generation: &Generation, block: &mut Vec<Par
 
 /// Bytes of the rows themselves, whatever buffers they share.
 fn slice_bytes(batch: &RecordBatch) -> usize {
-    batch.columns().iter().map(|c| c.to_data().get_slice_memory_size().unwrap_or(0)).sum()
+    batch
+        .columns()
+        .iter()
+        .map(|c| c.to_data().get_slice_memory_size().unwrap_or(0))
+        .sum()
 }
 
 /// Small pieces that become batches worth encoding.
@@ -538,14 +567,22 @@ impl Pieces {
     fn add(&mut self, piece: RecordBatch) -> Result<Option<RecordBatch>> {
         self.rows += piece.num_rows();
         self.pieces.push(piece);
-        if self.rows < MERGE_ROWS { Ok(None) } else { self.take() }
+        if self.rows < MERGE_ROWS {
+            Ok(None)
+        } else {
+            self.take()
+        }
     }
 
     fn take(&mut self) -> Result<Option<RecordBatch>> {
         self.rows = 0;
         let pieces = std::mem::take(&mut self.pieces);
-        let Some(first) = pieces.first() else { return Ok(None) };
+        let Some(first) = pieces.first() else {
+            return Ok(None);
+        };
         let merged = concat_batches(first.schema_ref(), &pieces);
-        merged.map(Some).map_err(WriterError::arrow("joining rows read back from the spill"))
+        merged
+            .map(Some)
+            .map_err(WriterError::arrow("joining rows read back from the spill"))
     }
 }

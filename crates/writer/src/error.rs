@@ -51,7 +51,7 @@ pub enum WriterError {
         /// Name of the file.
         file: String,
         /// The encoder's error.
-        source: DataFileError,
+        source: Box<DataFileError>,
     },
     /// A data file did not become durable: the checkpoint must fail (case B24).
     #[error("data file {path} did not become durable: {source}")]
@@ -59,7 +59,7 @@ pub enum WriterError {
         /// Path below the table.
         path: String,
         /// The store's error.
-        source: StoreError,
+        source: Box<StoreError>,
     },
     /// The store confirmed another size than was sent (case B24).
     #[error("data file {path}: {sent} bytes were written, but the store confirms {confirmed}")]
@@ -107,7 +107,7 @@ pub enum WriterError {
         /// How many are left.
         count: usize,
         /// Failure of the first one.
-        source: StoreError,
+        source: Box<StoreError>,
     },
 }
 

@@ -73,7 +73,10 @@ impl Files {
 }
 
 fn encoding(file: &str) -> impl FnOnce(tidegate_datafile::Error) -> WriterError {
-    move |source| WriterError::Encode { file: file.to_owned(), source }
+    move |source| WriterError::Encode {
+        file: file.to_owned(),
+        source: Box::new(source),
+    }
 }
 
 impl OpenFile {
@@ -103,7 +106,9 @@ impl OpenFile {
 
     /// True once parts of the file are on their way.
     pub(crate) fn is_large(&self) -> bool {
-        self.sending.as_ref().is_some_and(|sending| sending.sent() > 0)
+        self.sending
+            .as_ref()
+            .is_some_and(|sending| sending.sent() > 0)
     }
 
     /// True once the file has its target size or rows.
@@ -140,7 +145,8 @@ impl OpenFile {
     }
 
     fn sending(&mut self, uploads: &Uploads) -> &mut Sending {
-        self.sending.get_or_insert_with(|| uploads.begin(self.path.clone()))
+        self.sending
+            .get_or_insert_with(|| uploads.begin(self.path.clone()))
     }
 
     /// Ends the file. Returns it with its encoded size in memory.
@@ -151,7 +157,15 @@ impl OpenFile {
         group: GroupId,
     ) -> Result<(Finished, usize)> {
         self.sending(uploads);
-        let Self { encoder, name, first_sequence, sending, mut charge, path, .. } = self;
+        let Self {
+            encoder,
+            name,
+            first_sequence,
+            sending,
+            mut charge,
+            path,
+            ..
+        } = self;
         let mut sending = sending.unwrap_or_else(|| uploads.begin(path));
         let file = encoder.finish().map_err(encoding(&name))?;
         let last = file.last_bytes.len();
@@ -185,6 +199,13 @@ impl OpenFile {
             write_cols: None,
             write_cols_sequences: None,
         };
-        Ok((Finished { group, meta, ended: sending.end(uploads) }, last))
+        Ok((
+            Finished {
+                group,
+                meta,
+                ended: sending.end(uploads),
+            },
+            last,
+        ))
     }
 }

@@ -87,7 +87,10 @@ impl Generation {
                 }
             });
         }
-        let lists = routed.rows.as_ref().map_or(0, |r| r.capacity() * size_of::<u32>());
+        let lists = routed
+            .rows
+            .as_ref()
+            .map_or(0, |r| r.capacity() * size_of::<u32>());
         bytes + lists + routed.groups.len() * size_of::<Part>() + size_of::<Held>()
     }
 
@@ -104,7 +107,11 @@ impl Generation {
             group: g.group,
             batch: number,
             start: g.start,
-            end: if routed.rows.is_some() { g.end } else { rows as u32 },
+            end: if routed.rows.is_some() {
+                g.end
+            } else {
+                rows as u32
+            },
         }));
         self.rows += rows;
         self.bytes += charge.bytes();
@@ -112,7 +119,10 @@ impl Generation {
             Some(held) => held.absorb(charge),
             None => self.charge = Some(charge),
         }
-        self.batches.push(Held { batch, rows: routed.rows });
+        self.batches.push(Held {
+            batch,
+            rows: routed.rows,
+        });
     }
 
     /// Sorts by group, arrival order kept within one.
@@ -136,7 +146,8 @@ impl Generation {
     pub(crate) fn parts_of(&self, group: GroupId) -> &[Part] {
         let start = self.parts.partition_point(|p| p.group < group);
         let tail = self.parts.get(start..).unwrap_or_default();
-        tail.get(..tail.partition_point(|p| p.group == group)).unwrap_or_default()
+        tail.get(..tail.partition_point(|p| p.group == group))
+            .unwrap_or_default()
     }
 
     /// Hands the rows of the parts out in order, in chunks.
@@ -146,9 +157,14 @@ impl Generation {
         mut each: impl FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
         let limit = (CHUNK_BYTES / self.row_bytes()).clamp(1, CHUNK_ROWS);
-        let mut gathered = Gathered { slot_of: vec![UNUSED; self.batches.len()], ..Gathered::default() };
+        let mut gathered = Gathered {
+            slot_of: vec![UNUSED; self.batches.len()],
+            ..Gathered::default()
+        };
         for part in parts {
-            let Some(held) = self.batches.get(part.batch as usize) else { continue };
+            let Some(held) = self.batches.get(part.batch as usize) else {
+                continue;
+            };
             let (start, end) = (part.start as usize, part.end as usize);
             let list = match &held.rows {
                 Some(rows) => rows.get(start..end).unwrap_or_default(),
@@ -202,7 +218,9 @@ impl<'a> Gathered<'a> {
         if self.rows.len() >= limit {
             self.emit(each)?;
         }
-        let Some(slot) = self.slot_of.get_mut(number) else { return Ok(()) };
+        let Some(slot) = self.slot_of.get_mut(number) else {
+            return Ok(());
+        };
         if *slot == UNUSED {
             *slot = self.batches.len() as u32;
             self.batches.push(batch);
@@ -226,7 +244,11 @@ impl<'a> Gathered<'a> {
         let failed = WriterError::arrow("gathering the rows of a partition and bucket");
         let chunk = match batches.as_slice() {
             [batch] => {
-                let list: UInt32Array = rows.iter().map(|(_, row)| *row as u32).collect::<Vec<_>>().into();
+                let list: UInt32Array = rows
+                    .iter()
+                    .map(|(_, row)| *row as u32)
+                    .collect::<Vec<_>>()
+                    .into();
                 take_record_batch(batch, &list)
             }
             _ => interleave_record_batch(&batches, &rows),
@@ -241,7 +263,12 @@ fn visit(data: &ArrayData, each: &mut impl FnMut(usize, usize)) {
         each(buffer.data_ptr().as_ptr() as usize, buffer.capacity());
     }
     if let Some(nulls) = data.nulls() {
-        each(nulls.buffer().data_ptr().as_ptr() as usize, nulls.buffer().capacity());
+        each(
+            nulls.buffer().data_ptr().as_ptr() as usize,
+            nulls.buffer().capacity(),
+        );
     }
-    data.child_data().iter().for_each(|child| visit(child, each));
+    data.child_data()
+        .iter()
+        .for_each(|child| visit(child, each));
 }

@@ -4,9 +4,7 @@
 //! (`tidegate_datafile::arrow_schema`). One buffer per batch, no allocation per row. The rows are
 //! byte for byte those of `tidegate_model::binary_row`.
 
-use arrow::array::{
-    Array, AsArray, BooleanArray, GenericByteArray, PrimitiveArray, RecordBatch,
-};
+use arrow::array::{Array, AsArray, BooleanArray, GenericByteArray, PrimitiveArray, RecordBatch};
 use arrow::datatypes::{
     ArrowPrimitiveType, ByteArrayType, Date32Type, Decimal128Type, Float32Type, Float64Type,
     Int8Type, Int16Type, Int32Type, Int64Type, Time32MillisecondType, TimestampMicrosecondType,
@@ -60,7 +58,11 @@ impl KeyColumns {
     pub(crate) fn new(schema: &TableSchema, names: &[String], role: &str) -> Result<Self> {
         let mut columns = Vec::with_capacity(names.len());
         for name in names {
-            let found = schema.fields.iter().enumerate().find(|(_, f)| f.name == *name);
+            let found = schema
+                .fields
+                .iter()
+                .enumerate()
+                .find(|(_, f)| f.name == *name);
             let Some((index, field)) = found else {
                 return Err(WriterError::Config(format!(
                     "{role} column {name} is not among the table's columns"
@@ -69,8 +71,15 @@ impl KeyColumns {
             columns.push((index, field.clone()));
         }
         let header = (columns.len() + 8).div_ceil(64) * 8;
-        let types = columns.iter().map(|(_, f)| f.data_type.logical.clone()).collect();
-        Ok(Self { columns, types, header })
+        let types = columns
+            .iter()
+            .map(|(_, f)| f.data_type.logical.clone())
+            .collect();
+        Ok(Self {
+            columns,
+            types,
+            header,
+        })
     }
 
     /// Number of key columns.
@@ -104,16 +113,28 @@ impl KeyColumns {
         out.cursors.fill(fixed);
         for (position, (index, field)) in self.columns.iter().enumerate() {
             let array = column(batch, *index, field)?;
-            Slots { header: self.header, position, out }.write(array, field)?;
+            Slots {
+                header: self.header,
+                position,
+                out,
+            }
+            .write(array, field)?;
         }
         Ok(())
     }
 }
 
 fn column<'a>(batch: &'a RecordBatch, index: usize, field: &DataField) -> Result<&'a dyn Array> {
-    batch.columns().get(index).map(AsRef::as_ref).ok_or_else(|| {
-        WriterError::Rows(format!("key column {} is missing from the batch", field.name))
-    })
+    batch
+        .columns()
+        .get(index)
+        .map(AsRef::as_ref)
+        .ok_or_else(|| {
+            WriterError::Rows(format!(
+                "key column {} is missing from the batch",
+                field.name
+            ))
+        })
 }
 
 fn mismatch(array: &dyn Array, field: &DataField) -> WriterError {
@@ -143,10 +164,20 @@ fn add_variable(array: &dyn Array, field: &DataField, lengths: &mut [usize]) -> 
     }
     match &field.data_type.logical {
         LogicalType::Char(_) | LogicalType::VarChar(_) => {
-            bytes(array.as_string_opt::<i32>().ok_or_else(|| mismatch(array, field))?, lengths);
+            bytes(
+                array
+                    .as_string_opt::<i32>()
+                    .ok_or_else(|| mismatch(array, field))?,
+                lengths,
+            );
         }
         LogicalType::Binary(_) | LogicalType::VarBinary(_) => {
-            bytes(array.as_binary_opt::<i32>().ok_or_else(|| mismatch(array, field))?, lengths);
+            bytes(
+                array
+                    .as_binary_opt::<i32>()
+                    .ok_or_else(|| mismatch(array, field))?,
+                lengths,
+            );
         }
         // Nulls of these keep their piece, zeroed.
         LogicalType::Decimal { precision, .. } if *precision > 18 => {
@@ -171,7 +202,9 @@ impl Slots<'_> {
     fn write(mut self, array: &dyn Array, field: &DataField) -> Result<()> {
         match &field.data_type.logical {
             LogicalType::Boolean => {
-                let array = array.as_boolean_opt().ok_or_else(|| mismatch(array, field))?;
+                let array = array
+                    .as_boolean_opt()
+                    .ok_or_else(|| mismatch(array, field))?;
                 self.booleans(array);
             }
             LogicalType::TinyInt => self.small::<Int8Type, 1>(array, field, i8::to_le_bytes)?,
@@ -196,11 +229,15 @@ impl Slots<'_> {
                 });
             }
             LogicalType::Char(_) | LogicalType::VarChar(_) => {
-                let array = array.as_string_opt().ok_or_else(|| mismatch(array, field))?;
+                let array = array
+                    .as_string_opt()
+                    .ok_or_else(|| mismatch(array, field))?;
                 self.bytes::<Utf8Type>(array);
             }
             LogicalType::Binary(_) | LogicalType::VarBinary(_) => {
-                let array = array.as_binary_opt().ok_or_else(|| mismatch(array, field))?;
+                let array = array
+                    .as_binary_opt()
+                    .ok_or_else(|| mismatch(array, field))?;
                 self.bytes::<BinaryType>(array);
             }
             LogicalType::Timestamp(p) | LogicalType::TimestampLtz(p) => match *p {
@@ -223,7 +260,11 @@ impl Slots<'_> {
 
     /// Calls `fill` with the bytes of each row, its cursor and whether the value is there; sets the
     /// null bit otherwise.
-    fn each(&mut self, array: &dyn Array, mut fill: impl FnMut(usize, &mut [u8], &mut usize, bool)) {
+    fn each(
+        &mut self,
+        array: &dyn Array,
+        mut fill: impl FnMut(usize, &mut [u8], &mut usize, bool),
+    ) {
         let nulls = array.logical_nulls();
         // Bit 8 + i of the row: the first byte is the RowKind.
         let (byte, bit) = ((8 + self.position) / 8, 1u8 << (self.position % 8));
@@ -331,7 +372,9 @@ fn typed<'a, T: ArrowPrimitiveType>(
     array: &'a dyn Array,
     field: &DataField,
 ) -> Result<&'a PrimitiveArray<T>> {
-    array.as_primitive_opt::<T>().ok_or_else(|| mismatch(array, field))
+    array
+        .as_primitive_opt::<T>()
+        .ok_or_else(|| mismatch(array, field))
 }
 
 fn put(row: &mut [u8], at: usize, bytes: &[u8]) {
@@ -346,10 +389,17 @@ fn offset_and(offset: usize, low: usize) -> [u8; 8] {
 
 /// Minimal two's complement, big-endian, and zeros behind it up to 16 bytes.
 fn big_endian(value: i128) -> (usize, [u8; 16]) {
-    let redundant = if value < 0 { value.leading_ones() } else { value.leading_zeros() };
+    let redundant = if value < 0 {
+        value.leading_ones()
+    } else {
+        value.leading_zeros()
+    };
     let length = 16 - ((redundant as usize).saturating_sub(1)) / 8;
     let mut piece = [0; 16];
-    for (target, byte) in piece.iter_mut().zip(value.to_be_bytes().iter().skip(16 - length)) {
+    for (target, byte) in piece
+        .iter_mut()
+        .zip(value.to_be_bytes().iter().skip(16 - length))
+    {
         *target = *byte;
     }
     (length, piece)

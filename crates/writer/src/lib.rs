@@ -18,6 +18,39 @@
 //!
 //! All of it is charged to one [`MemoryBudget`] at its real capacity.
 //!
+//! # Example
+//!
+//! ```
+//! # use std::{collections::BTreeMap, sync::Arc};
+//! use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+//! use tidegate_model::{DataField, Options, TableSchema, WritePlan};
+//! use tidegate_storage::Store;
+//! use tidegate_writer::{AppendWriter, MemoryBudget, WriterOptions};
+//!
+//! # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+//! let columns = vec![
+//!     DataField::new("id", "BIGINT".parse()?),
+//!     DataField::new("dt", "STRING".parse()?),
+//! ];
+//! let schema = TableSchema::create(columns, vec!["dt".into()], vec![], Options::new(), None, 0)?;
+//! let plan = WritePlan { schema: Arc::new(schema), file_prefix: "data-".into() };
+//! let store = Store::open("memory://writer-example", &BTreeMap::new())?;
+//! let budget = MemoryBudget::new(256 << 20);
+//! let mut writer = AppendWriter::open(&plan, store, None, &budget, WriterOptions::default())?;
+//!
+//! let rows = RecordBatch::try_from_iter([
+//!     ("id", Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef),
+//!     ("dt", Arc::new(StringArray::from(vec!["a", "b", "a"])) as ArrayRef),
+//! ])?;
+//! writer.write(&rows).await?;
+//! let messages = writer.prepare().await?; // one per partition: its file is durable
+//! assert_eq!(messages.len(), 2);
+//! assert_eq!(messages[0].data.new_files[0].row_count, 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Knows no snapshots and no manifests: what it must know of the table comes as
 //! [`WritePlan`](tidegate_model::WritePlan) and through [`BucketViews`].
 

@@ -11,8 +11,8 @@ use arrow::array::UInt32Array;
 use arrow::compute::take_record_batch;
 use arrow::record_batch::RecordBatch;
 use tidegate_datafile::normalise;
-use tidegate_model::options::TableOptions;
 use tidegate_model::bucket::{BucketFunction, bucket_of_hash, hash};
+use tidegate_model::options::TableOptions;
 use tidegate_model::{BinaryRow, BucketId, DataField, TableSchema};
 use tidegate_sink::{ErrorKind, Rows, SinkError};
 
@@ -43,7 +43,11 @@ pub struct GroupKey {
 enum Buckets {
     /// `bucket = -1`: one directory, any number of writers.
     Unaware,
-    Fixed { count: i32, function: BucketFunction, key: KeyColumns },
+    Fixed {
+        count: i32,
+        function: BucketFunction,
+        key: KeyColumns,
+    },
 }
 
 /// The rows of one group in [`Routed`].
@@ -71,7 +75,10 @@ impl Routed {
     pub fn iter(&self) -> impl Iterator<Item = (GroupId, Option<&[u32]>)> {
         self.groups.iter().map(|g| {
             let rows = self.rows.as_deref();
-            (g.group, rows.map(|r| r.get(g.start as usize..g.end as usize).unwrap_or_default()))
+            (
+                g.group,
+                rows.map(|r| r.get(g.start as usize..g.end as usize).unwrap_or_default()),
+            )
         })
     }
 }
@@ -132,9 +139,12 @@ impl Router {
     /// [`WriterError::Config`] names the option or column that does not fit.
     pub fn new(schema: &TableSchema) -> Result<Self> {
         let partition = KeyColumns::new(schema, &schema.partition_keys, "partition")?;
-        if let Some((t, name)) = partition.types().iter().zip(&schema.partition_keys).find_map(|(t, n)| {
-            t.unfit_as_partition().map(|why| (why, n))
-        }) {
+        if let Some((t, name)) = partition
+            .types()
+            .iter()
+            .zip(&schema.partition_keys)
+            .find_map(|(t, n)| t.unfit_as_partition().map(|why| (why, n)))
+        {
             return Err(WriterError::Config(format!("partition column {name}: {t}")));
         }
         Ok(Self {
@@ -190,7 +200,8 @@ impl Router {
         // stay: they have no numbers that anybody else knows.
         if matches!(self.buckets, Buckets::Unaware) {
             self.partition_rows.truncate(groups);
-            self.partitions.retain(|_, partition| (*partition as usize) < groups);
+            self.partitions
+                .retain(|_, partition| (*partition as usize) < groups);
         }
     }
 
@@ -210,7 +221,13 @@ impl Router {
             return Ok(Routed::default());
         }
         self.assign(batch)?;
-        let Scratch { group_of_row, seen, batch: stamp, cursors, .. } = &mut self.scratch;
+        let Scratch {
+            group_of_row,
+            seen,
+            batch: stamp,
+            cursors,
+            ..
+        } = &mut self.scratch;
         *stamp += 1;
         if seen.len() < self.groups.len() {
             seen.resize(self.groups.len(), (0, 0));
@@ -218,10 +235,16 @@ impl Router {
         // Count, then place: a counting sort that touches only the groups of this batch.
         let mut groups: Vec<RoutedGroup> = Vec::new();
         for group in group_of_row.iter() {
-            let Some(entry) = seen.get_mut(*group as usize) else { continue };
+            let Some(entry) = seen.get_mut(*group as usize) else {
+                continue;
+            };
             if entry.0 != *stamp {
                 *entry = (*stamp, groups.len() as u32);
-                groups.push(RoutedGroup { group: GroupId(*group), start: 0, end: 0 });
+                groups.push(RoutedGroup {
+                    group: GroupId(*group),
+                    start: 0,
+                    end: 0,
+                });
             }
             if let Some(g) = groups.get_mut(entry.1 as usize) {
                 g.end += 1;
@@ -241,26 +264,46 @@ impl Router {
         let mut list = vec![0; group_of_row.len()];
         for (row, group) in group_of_row.iter().enumerate() {
             let local = seen.get(*group as usize).map_or(0, |s| s.1);
-            let Some(cursor) = cursors.get_mut(local as usize) else { continue };
+            let Some(cursor) = cursors.get_mut(local as usize) else {
+                continue;
+            };
             if let Some(place) = list.get_mut(*cursor as usize) {
                 *place = row as u32;
             }
             *cursor += 1;
         }
-        Ok(Routed { groups, rows: Some(list) })
+        Ok(Routed {
+            groups,
+            rows: Some(list),
+        })
     }
 
     /// Fills the group number of every row.
     fn assign(&mut self, batch: &RecordBatch) -> Result<()> {
         self.assign_partitions(batch)?;
-        let Scratch { keys, partition_of, group_of_row, .. } = &mut self.scratch;
-        let Buckets::Fixed { count, function, key } = &self.buckets else {
+        let Scratch {
+            keys,
+            partition_of,
+            group_of_row,
+            ..
+        } = &mut self.scratch;
+        let Buckets::Fixed {
+            count,
+            function,
+            key,
+        } = &self.buckets
+        else {
             // One group per partition, with the same number.
             let known = self.groups.len();
-            self.groups.extend(self.partition_rows.iter().skip(known).map(|partition| GroupKey {
-                partition: partition.clone(),
-                bucket: BucketId(0),
-            }));
+            self.groups.extend(
+                self.partition_rows
+                    .iter()
+                    .skip(known)
+                    .map(|partition| GroupKey {
+                        partition: partition.clone(),
+                        bucket: BucketId(0),
+                    }),
+            );
             std::mem::swap(group_of_row, partition_of);
             return Ok(());
         };
@@ -293,7 +336,9 @@ impl Router {
     }
 
     fn assign_partitions(&mut self, batch: &RecordBatch) -> Result<()> {
-        let Scratch { keys, partition_of, .. } = &mut self.scratch;
+        let Scratch {
+            keys, partition_of, ..
+        } = &mut self.scratch;
         partition_of.clear();
         if self.partition.len() == 0 {
             if self.partition_rows.is_empty() {
@@ -346,11 +391,16 @@ impl Buckets {
             ));
         }
         if names.is_empty() {
-            return config(format!("option bucket = {count} needs the option bucket-key"));
+            return config(format!(
+                "option bucket = {count} needs the option bucket-key"
+            ));
         }
         let key = KeyColumns::new(schema, &names, "bucket-key")?;
-        if let Some((why, name)) =
-            key.types().iter().zip(&names).find_map(|(t, n)| t.unfit_as_key().map(|why| (why, n)))
+        if let Some((why, name)) = key
+            .types()
+            .iter()
+            .zip(&names)
+            .find_map(|(t, n)| t.unfit_as_key().map(|why| (why, n)))
         {
             return config(format!("bucket-key column {name}: {why}"));
         }
@@ -360,7 +410,11 @@ impl Buckets {
                 function.name()
             ));
         }
-        Ok(Self::Fixed { count, function, key })
+        Ok(Self::Fixed {
+            count,
+            function,
+            key,
+        })
     }
 }
 
@@ -399,11 +453,7 @@ impl ChannelRouter {
     ///
     /// # Errors
     /// [`WriterError::Rows`] where the rows do not have the table's columns.
-    pub fn spread(
-        &self,
-        channel: usize,
-        batch: RecordBatch,
-    ) -> Result<Vec<(usize, RecordBatch)>> {
+    pub fn spread(&self, channel: usize, batch: RecordBatch) -> Result<Vec<(usize, RecordBatch)>> {
         Ok(self
             .split(channel, &batch)?
             .into_iter()
@@ -433,8 +483,11 @@ impl ChannelRouter {
         };
         let mut rows: Vec<Vec<u32>> = vec![Vec::new(); self.writers];
         router.assign(&batch)?;
-        let channels: Vec<usize> =
-            router.groups.iter().map(|key| channel_of(key, self.writers)).collect();
+        let channels: Vec<usize> = router
+            .groups
+            .iter()
+            .map(|key| channel_of(key, self.writers))
+            .collect();
         for (row, group) in router.scratch.group_of_row.iter().enumerate() {
             let writer = channels.get(*group as usize).copied().unwrap_or_default();
             if let Some(list) = rows.get_mut(writer) {
@@ -471,12 +524,21 @@ impl tidegate_sink::Router<RecordBatch> for ChannelRouter {
         let parts = self.split(channel, &rows.batch)?;
         let Rows { batch, kinds } = rows;
         if kinds.as_ref().is_some_and(|k| k.len() != batch.num_rows()) {
-            return Err(SinkError::new(ErrorKind::Data, "one row kind per row is needed"));
+            return Err(SinkError::new(
+                ErrorKind::Data,
+                "one row kind per row is needed",
+            ));
         }
         Ok(parts
             .into_iter()
             .map(|(writer, part)| match part {
-                None => (writer, Rows { batch: batch.clone(), kinds: kinds.clone() }),
+                None => (
+                    writer,
+                    Rows {
+                        batch: batch.clone(),
+                        kinds: kinds.clone(),
+                    },
+                ),
                 Some((batch, list)) => {
                     let kinds = kinds.as_ref().map(|kinds| {
                         list.values()
@@ -493,7 +555,9 @@ impl tidegate_sink::Router<RecordBatch> for ChannelRouter {
 
 /// `((abs(partition hash) mod n) + bucket) mod n`, the smallest hash taken for the largest \[F-4].
 fn channel_of(key: &GroupKey, writers: usize) -> usize {
-    let hash = hash(key.partition.bytes()).checked_abs().unwrap_or(i32::MAX) as usize;
+    let hash = hash(key.partition.bytes())
+        .checked_abs()
+        .unwrap_or(i32::MAX) as usize;
     let bucket = usize::try_from(key.bucket.0).unwrap_or_default();
     (hash % writers + bucket) % writers
 }

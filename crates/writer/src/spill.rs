@@ -55,7 +55,11 @@ pub(crate) struct RunWriter {
 }
 
 fn failed(dir: &Path, what: &'static str) -> impl FnOnce(io::Error) -> WriterError {
-    move |source| WriterError::Spill { dir: dir.to_owned(), what, source }
+    move |source| WriterError::Spill {
+        dir: dir.to_owned(),
+        what,
+        source,
+    }
 }
 
 impl RunWriter {
@@ -91,21 +95,36 @@ impl RunWriter {
         if groups.is_empty() {
             return Ok(());
         }
-        let arrow = |e| WriterError::Arrow { what: "writing rows to the spill", source: e };
+        let arrow = |e| WriterError::Arrow {
+            what: "writing rows to the spill",
+            source: e,
+        };
         let batch = concat_batches(&self.schema, chunks).map_err(arrow)?;
         self.buffer.clear();
         let mut ipc = StreamWriter::try_new(&mut self.buffer, &self.schema).map_err(arrow)?;
-        ipc.write(&batch).and_then(|()| ipc.finish()).map_err(arrow)?;
+        ipc.write(&batch)
+            .and_then(|()| ipc.finish())
+            .map_err(arrow)?;
         drop(ipc);
         let run = &mut self.run;
-        run.file.write_all(&self.buffer).map_err(failed(&run.dir, "writing rows"))?;
+        run.file
+            .write_all(&self.buffer)
+            .map_err(failed(&run.dir, "writing rows"))?;
         let block = run.blocks.len() as u32;
-        run.blocks.push(Block { at: run.bytes, length: self.buffer.len() });
+        run.blocks.push(Block {
+            at: run.bytes,
+            length: self.buffer.len(),
+        });
         run.bytes += self.buffer.len() as u64;
         let mut start = 0;
         for (group, rows) in groups {
             let rows = *rows as u32;
-            run.entries.push(Entry { group: *group, block, start, rows });
+            run.entries.push(Entry {
+                group: *group,
+                block,
+                start,
+                rows,
+            });
             start += rows;
         }
         Ok(())
@@ -152,7 +171,10 @@ impl Run {
 }
 
 fn lost(source: ArrowError) -> WriterError {
-    WriterError::Arrow { what: "reading rows back from the spill", source }
+    WriterError::Arrow {
+        what: "reading rows back from the spill",
+        source,
+    }
 }
 
 /// Reads a run in the order of groups; holds one decoded block.
@@ -193,6 +215,9 @@ impl Cursor {
 
     /// A cursor that stands before `group`.
     pub(crate) fn at(run: &Run, group: GroupId) -> Self {
-        Self { next: run.entries.partition_point(|e| e.group < group), block: None }
+        Self {
+            next: run.entries.partition_point(|e| e.group < group),
+            block: None,
+        }
     }
 }

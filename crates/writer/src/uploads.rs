@@ -110,7 +110,13 @@ impl Uploads {
             let _alive = alive;
             task.await
         });
-        Sending { path, sent: 0, pieces, done, parked }
+        Sending {
+            path,
+            sent: 0,
+            pieces,
+            done,
+            parked,
+        }
     }
 
     /// Bytes that are on their way; those that wait in an upload for more of their file are not.
@@ -208,12 +214,17 @@ impl Shared {
         pieces: &mut mpsc::UnboundedReceiver<Piece>,
         parked: &AtomicUsize,
     ) -> Result<Option<u64>> {
-        let failed = |source| WriterError::Upload { path: path.to_owned(), source };
+        let failed = |source| WriterError::Upload {
+            path: path.to_owned(),
+            source: Box::new(source),
+        };
         let mut upload: Option<Upload> = None;
         let mut held: Option<Reservation> = None;
         let result = loop {
             let piece = pieces.recv().await;
-            let Ok(_permit) = self.permits.acquire().await else { break Ok(None) };
+            let Ok(_permit) = self.permits.acquire().await else {
+                break Ok(None);
+            };
             if self.given_up.load(Ordering::Acquire) {
                 break Ok(None);
             }
@@ -290,24 +301,39 @@ impl Sending {
     /// No more bytes.
     pub(crate) fn end(self, uploads: &Uploads) -> Ended {
         drop(self.pieces.send(Piece::End));
-        Ended { path: self.path, sent: self.sent, done: self.done, uploads: uploads.clone() }
+        Ended {
+            path: self.path,
+            sent: self.sent,
+            done: self.done,
+            uploads: uploads.clone(),
+        }
     }
 }
 
 impl Ended {
     /// Waits until the file is durable; the size is the one that the store confirmed (case B24).
     pub(crate) async fn confirmed(self) -> Result<u64> {
-        let Self { path, sent, done, uploads } = self;
+        let Self {
+            path,
+            sent,
+            done,
+            uploads,
+        } = self;
         match done.await {
             Ok(Some(confirmed)) if confirmed == sent => Ok(confirmed),
-            Ok(Some(confirmed)) => Err(WriterError::Size { path, sent, confirmed }),
+            Ok(Some(confirmed)) => Err(WriterError::Size {
+                path,
+                sent,
+                confirmed,
+            }),
             Ok(None) => Err(uploads.take_failure().unwrap_or(WriterError::Task {
                 what: "an upload",
                 reason: format!("{path} was given up"),
             })),
-            Err(error) => {
-                Err(WriterError::Task { what: "an upload", reason: error.to_string() })
-            }
+            Err(error) => Err(WriterError::Task {
+                what: "an upload",
+                reason: error.to_string(),
+            }),
         }
     }
 }

@@ -36,11 +36,16 @@ impl Worker {
     ) -> Result<oneshot::Receiver<T>> {
         let (answer, result) = oneshot::channel();
         let job = move || drop(answer.send(job()));
-        self.jobs.send(Box::new(job)).map_err(|_| failed("its thread is gone".to_owned()))?;
+        self.jobs
+            .send(Box::new(job))
+            .map_err(|_| failed("its thread is gone".to_owned()))?;
         Ok(result)
     }
 }
 
 fn failed(reason: String) -> WriterError {
-    WriterError::Task { what: "encoding", reason }
+    WriterError::Task {
+        what: "encoding",
+        reason,
+    }
 }

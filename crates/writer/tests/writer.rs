@@ -1,5 +1,13 @@
 //! Integration tests of the writer, one binary.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on has failed"
+)]
+
 #[path = "writer/support.rs"]
 mod support;
 

@@ -9,7 +9,12 @@ use tidegate_writer::WriterError;
 use crate::support::{Table, orders};
 
 fn quick() -> RetryPolicy {
-    RetryPolicy { attempts: 3, base: Duration::from_millis(1), cap: Duration::from_millis(2), ..RetryPolicy::default() }
+    RetryPolicy {
+        attempts: 3,
+        base: Duration::from_millis(1),
+        cap: Duration::from_millis(2),
+        ..RetryPolicy::default()
+    }
 }
 
 fn faulty(mut table: Table) -> (Table, Faults) {
@@ -20,8 +25,13 @@ fn faulty(mut table: Table) -> (Table, Faults) {
 
 /// Rows that are larger than one part of an upload.
 fn large(first: i64) -> arrow::array::RecordBatch {
-    let texts: Vec<String> = (0..30_000).map(|i: i64| format!("{}", i.wrapping_mul(0x9e37_79b9_7f4a_7c15u64 as i64))).collect();
-    let rows: Vec<_> = (first..).zip(&texts).map(|(id, text)| (id, Some(text.as_str()))).collect();
+    let texts: Vec<String> = (0..30_000)
+        .map(|i: i64| format!("{}", i.wrapping_mul(0x9e37_79b9_7f4a_7c15u64 as i64)))
+        .collect();
+    let rows: Vec<_> = (first..)
+        .zip(&texts)
+        .map(|(id, text)| (id, Some(text.as_str())))
+        .collect();
     orders(&rows)
 }
 
@@ -41,15 +51,25 @@ async fn b24_a_completing_call_that_fails_once_is_repeated() {
 #[tokio::test(flavor = "multi_thread")]
 async fn b24_a_completing_call_that_fails_for_good_fails_the_checkpoint_and_abort_leaves_nothing() {
     let (table, faults) = faulty(Table::orders(&[], &[("file.compression", "none")]));
-    faults.rule(Rule::new(Fault::Before(StoreKind::Transient)).on(Op::CompleteUpload).always());
+    faults.rule(
+        Rule::new(Fault::Before(StoreKind::Transient))
+            .on(Op::CompleteUpload)
+            .always(),
+    );
     let mut writer = table.writer();
     writer.write(&large(0)).await.unwrap();
     let error = writer.prepare().await.unwrap_err();
     assert!(matches!(error, WriterError::Upload { .. }), "{error}");
     assert_eq!(error.kind(), ErrorKind::Transient);
     // Nothing can be handed over by this writer now.
-    assert!(matches!(writer.prepare().await, Err(WriterError::Unusable(_))));
-    assert!(matches!(writer.write(&large(0)).await, Err(WriterError::Unusable(_))));
+    assert!(matches!(
+        writer.prepare().await,
+        Err(WriterError::Unusable(_))
+    ));
+    assert!(matches!(
+        writer.write(&large(0)).await,
+        Err(WriterError::Unusable(_))
+    ));
     faults.heal();
     writer.abort().await.unwrap();
     assert_eq!(table.objects().await, Vec::<String>::new());
@@ -60,14 +80,23 @@ async fn b24_a_completing_call_that_fails_for_good_fails_the_checkpoint_and_abor
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b24_a_full_store_fails_the_checkpoint_of_many_small_files_and_abort_deletes_those_that_fit() {
+async fn b24_a_full_store_fails_the_checkpoint_of_many_small_files_and_abort_deletes_those_that_fit()
+ {
     let (table, faults) = faulty(Table::orders(&["dt"], &[]));
     let mut writer = table.writer();
     let texts: Vec<String> = (0..500).map(|i| format!("{i}")).collect();
-    let rows: Vec<_> = (0..).zip(&texts).map(|(id, dt)| (id, Some(dt.as_str()))).collect();
+    let rows: Vec<_> = (0..)
+        .zip(&texts)
+        .map(|(id, dt)| (id, Some(dt.as_str())))
+        .collect();
     writer.write(&orders(&rows[..100])).await.unwrap();
     let kept = writer.prepare().await.unwrap();
-    faults.rule(Rule::new(Fault::Before(StoreKind::Full)).path("dt=").nth(200).always());
+    faults.rule(
+        Rule::new(Fault::Before(StoreKind::Full))
+            .path("dt=")
+            .nth(200)
+            .always(),
+    );
     writer.write(&orders(&rows)).await.unwrap();
     let error = writer.prepare().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
@@ -75,14 +104,20 @@ async fn b24_a_full_store_fails_the_checkpoint_of_many_small_files_and_abort_del
     assert!(table.objects().await.len() > 100);
     writer.abort().await.unwrap();
     // What was handed over before stays.
-    let mut expected: Vec<String> = kept.iter().map(|m| table.path(m, &m.data.new_files[0])).collect();
+    let mut expected: Vec<String> = kept
+        .iter()
+        .map(|m| table.path(m, &m.data.new_files[0]))
+        .collect();
     expected.sort();
     assert_eq!(table.objects().await, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_failed_is_reported_by_a_later_write_already() {
-    let options = [("file.compression", "none"), ("target-file-row-num", "20000")];
+    let options = [
+        ("file.compression", "none"),
+        ("target-file-row-num", "20000"),
+    ];
     let (table, faults) = faulty(Table::orders(&[], &options));
     faults.rule(Rule::new(Fault::Before(StoreKind::PermissionDenied)).always());
     let mut writer = table.writer();
@@ -104,16 +139,25 @@ async fn r18_a_dropped_prepare_leaves_only_abort_and_no_file() {
     faults.latency(Duration::from_millis(20));
     let mut writer = table.writer();
     let texts: Vec<String> = (0..300).map(|i| format!("{i}")).collect();
-    let rows: Vec<_> = (0..).zip(&texts).map(|(id, dt)| (id, Some(dt.as_str()))).collect();
+    let rows: Vec<_> = (0..)
+        .zip(&texts)
+        .map(|(id, dt)| (id, Some(dt.as_str())))
+        .collect();
     writer.write(&orders(&rows)).await.unwrap();
     let cut = tokio::time::timeout(Duration::from_millis(30), writer.prepare()).await;
     assert!(cut.is_err(), "too quick to be cut off");
-    assert!(matches!(writer.prepare().await, Err(WriterError::Unusable(_))));
+    assert!(matches!(
+        writer.prepare().await,
+        Err(WriterError::Unusable(_))
+    ));
     writer.abort().await.unwrap();
     assert_eq!(table.objects().await, Vec::<String>::new());
     assert_eq!(writer.prepare().await.unwrap(), []);
     writer.write(&orders(&rows)).await.unwrap();
-    assert_eq!(table.rows(&writer.prepare().await.unwrap()).await.len(), 300);
+    assert_eq!(
+        table.rows(&writer.prepare().await.unwrap()).await.len(),
+        300
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -122,9 +166,14 @@ async fn r18_dropped_writes_lose_and_double_nothing_but_their_own_batch() {
     let mut writer = table.writer();
     let (mut sure, mut maybe) = (Vec::new(), Vec::new());
     for round in 0..200i64 {
-        let texts: Vec<String> = (0..100).map(|i| format!("{}", (i * 7 + round) % 150)).collect();
+        let texts: Vec<String> = (0..100)
+            .map(|i| format!("{}", (i * 7 + round) % 150))
+            .collect();
         let ids = round * 100..;
-        let rows: Vec<_> = ids.zip(&texts).map(|(id, dt)| (id, Some(dt.as_str()))).collect();
+        let rows: Vec<_> = ids
+            .zip(&texts)
+            .map(|(id, dt)| (id, Some(dt.as_str())))
+            .collect();
         let batch = orders(&rows);
         // Polled a few times only, then dropped.
         let mut write = Box::pin(writer.write(&batch));
@@ -140,12 +189,20 @@ async fn r18_dropped_writes_lose_and_double_nothing_but_their_own_batch() {
         if done { &mut sure } else { &mut maybe }.extend(rows.iter().map(|r| r.0));
     }
     let messages = writer.prepare().await.unwrap();
-    let mut ids: Vec<i64> = table.rows(&messages).await.into_values().flatten().collect();
+    let mut ids: Vec<i64> = table
+        .rows(&messages)
+        .await
+        .into_values()
+        .flatten()
+        .collect();
     ids.sort();
     let count = ids.len();
     ids.dedup();
     assert_eq!(ids.len(), count, "a row twice");
-    assert!(sure.iter().all(|id| ids.binary_search(id).is_ok()), "a row was lost");
+    assert!(
+        sure.iter().all(|id| ids.binary_search(id).is_ok()),
+        "a row was lost"
+    );
     assert!(sure.len() > 5_000);
     assert!(ids.iter().all(|id| sure.contains(id) || maybe.contains(id)));
 }
@@ -166,7 +223,10 @@ async fn abort_without_anything_written_is_fine_and_repeatable() {
 async fn fixed_buckets_keep_their_numbers_over_an_abort() {
     let table = Table::orders(&[], &[("bucket", "1"), ("bucket-key", "id")]);
     let mut writer = table.writer();
-    writer.write(&orders(&[(1, None), (2, None)])).await.unwrap();
+    writer
+        .write(&orders(&[(1, None), (2, None)]))
+        .await
+        .unwrap();
     writer.prepare().await.unwrap();
     writer.write(&orders(&[(3, None)])).await.unwrap();
     writer.abort().await.unwrap();
@@ -185,7 +245,10 @@ async fn a_spill_directory_that_cannot_be_made_is_named() {
     let mut failed = None;
     for round in 0..100i64 {
         let texts: Vec<String> = (0..1_000).map(|i| format!("{i}")).collect();
-        let rows: Vec<_> = (round * 1_000..).zip(&texts).map(|(id, dt)| (id, Some(dt.as_str()))).collect();
+        let rows: Vec<_> = (round * 1_000..)
+            .zip(&texts)
+            .map(|(id, dt)| (id, Some(dt.as_str())))
+            .collect();
         if let Err(error) = writer.write(&orders(&rows)).await {
             failed = Some(error);
             break;

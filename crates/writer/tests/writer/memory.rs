@@ -16,21 +16,32 @@ use crate::support::{Table, orders};
 #[derive(Default)]
 struct Expected(BTreeMap<String, Vec<i64>>);
 
-fn random_rows(rng: &mut SmallRng, rows: usize, partitions: usize, next: &mut i64) -> (RecordBatch, Vec<(i64, String)>) {
+fn random_rows(
+    rng: &mut SmallRng,
+    rows: usize,
+    partitions: usize,
+    next: &mut i64,
+) -> (RecordBatch, Vec<(i64, String)>) {
     let list: Vec<(i64, String)> = (0..rows)
         .map(|_| {
             *next += 1;
             (*next, format!("p{}", rng.random_range(0..partitions)))
         })
         .collect();
-    let rows: Vec<_> = list.iter().map(|(id, dt)| (*id, Some(dt.as_str()))).collect();
+    let rows: Vec<_> = list
+        .iter()
+        .map(|(id, dt)| (*id, Some(dt.as_str())))
+        .collect();
     (orders(&rows), list)
 }
 
 async fn assert_rows(table: &Table, messages: &[CommitMessage], expected: &Expected) {
     let mut found: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     for ((partition, bucket), ids) in table.rows(messages).await {
-        assert!(ids.is_sorted(), "{partition} bucket {bucket}: rows changed their order");
+        assert!(
+            ids.is_sorted(),
+            "{partition} bucket {bucket}: rows changed their order"
+        );
         found.entry(partition).or_default().extend(ids);
     }
     found.values_mut().for_each(|ids| ids.sort());
@@ -38,7 +49,14 @@ async fn assert_rows(table: &Table, messages: &[CommitMessage], expected: &Expec
 }
 
 /// Checkpoints of random rows; everything is checked after each.
-async fn run(table: &Table, seed: u64, checkpoints: usize, batches: usize, rows: usize, partitions: usize) {
+async fn run(
+    table: &Table,
+    seed: u64,
+    checkpoints: usize,
+    batches: usize,
+    rows: usize,
+    partitions: usize,
+) {
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut writer = table.writer();
     let mut next = 0;
@@ -54,12 +72,20 @@ async fn run(table: &Table, seed: u64, checkpoints: usize, batches: usize, rows:
         }
         let messages = writer.prepare().await.unwrap();
         let files: usize = messages.iter().map(|m| m.data.new_files.len()).sum();
-        assert_eq!(files, messages.len(), "more than one file per partition and bucket");
+        assert_eq!(
+            files,
+            messages.len(),
+            "more than one file per partition and bucket"
+        );
         assert_rows(table, &messages, &expected).await;
     }
     assert_eq!(writer.metrics().early_hand_overs, 0);
     drop(writer);
-    assert_eq!(table.budget.metrics().used, 0, "memory that nobody gave back");
+    assert_eq!(
+        table.budget.metrics().used,
+        0,
+        "memory that nobody gave back"
+    );
 }
 
 proptest! {
@@ -120,22 +146,37 @@ async fn b66_5000_partitions_in_random_order_stay_within_the_budget_with_one_fil
     let memory = table.budget.metrics();
     assert!(memory.peak <= memory.limit, "{memory:?}");
     assert_eq!(memory.overdrafts, 0, "{memory:?}");
-    assert_eq!(std::fs::read_dir(table.spill.path()).unwrap().count(), 0, "spill files have no names");
+    assert_eq!(
+        std::fs::read_dir(table.spill.path()).unwrap().count(),
+        0,
+        "spill files have no names"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn b66_256_buckets_in_20_partitions_interleaved() {
-    let table = Table::orders(&["dt"], &[("bucket", "256"), ("bucket-key", "id"), ("file.compression", "none")])
-        .with_budget(5 << 20);
+    let table = Table::orders(
+        &["dt"],
+        &[
+            ("bucket", "256"),
+            ("bucket-key", "id"),
+            ("file.compression", "none"),
+        ],
+    )
+    .with_budget(5 << 20);
     let mut writer = table.writer();
     let mut expected = Expected::default();
     for batch in 0..100i64 {
-        let rows: Vec<(i64, String)> =
-            (0..1000).map(|i| (batch * 1000 + i, format!("{}", i % 20))).collect();
+        let rows: Vec<(i64, String)> = (0..1000)
+            .map(|i| (batch * 1000 + i, format!("{}", i % 20)))
+            .collect();
         for (id, dt) in &rows {
             expected.0.entry(format!("dt={dt}")).or_default().push(*id);
         }
-        let rows: Vec<_> = rows.iter().map(|(id, dt)| (*id, Some(dt.as_str()))).collect();
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|(id, dt)| (*id, Some(dt.as_str())))
+            .collect();
         writer.write(&orders(&rows)).await.unwrap();
     }
     let messages = writer.prepare().await.unwrap();
@@ -184,7 +225,10 @@ async fn a_partition_that_reaches_the_target_size_is_written_out_before_the_barr
         for (id, dt) in &list {
             expected.0.entry(format!("dt={dt}")).or_default().push(*id);
         }
-        let rows: Vec<_> = list.iter().map(|(id, dt)| (*id, Some(dt.as_str()))).collect();
+        let rows: Vec<_> = list
+            .iter()
+            .map(|(id, dt)| (*id, Some(dt.as_str())))
+            .collect();
         writer.write(&orders(&rows)).await.unwrap();
     }
     let before = writer.metrics().files;
@@ -201,7 +245,9 @@ async fn a_partition_that_reaches_the_target_size_is_written_out_before_the_barr
 #[tokio::test(flavor = "multi_thread")]
 async fn slices_of_one_large_batch_are_charged_once() {
     let table = Table::orders(&["dt"], &[]).with_budget(64 << 20);
-    let rows: Vec<_> = (0..200_000).map(|id| (id, Some(if id % 2 == 0 { "a" } else { "b" }))).collect();
+    let rows: Vec<_> = (0..200_000)
+        .map(|id| (id, Some(if id % 2 == 0 { "a" } else { "b" })))
+        .collect();
     let whole = orders(&rows);
     let size = whole.get_array_memory_size();
     let mut writer = table.writer();
@@ -209,7 +255,15 @@ async fn slices_of_one_large_batch_are_charged_once() {
         writer.write(&whole.slice(start, 1_000)).await.unwrap();
     }
     let messages = writer.prepare().await.unwrap();
-    assert_eq!(table.rows(&messages).await.values().map(Vec::len).sum::<usize>(), 200_000);
+    assert_eq!(
+        table
+            .rows(&messages)
+            .await
+            .values()
+            .map(Vec::len)
+            .sum::<usize>(),
+        200_000
+    );
     let memory = table.budget.metrics();
     assert!(memory.peak < 4 * size + (8 << 20), "{memory:?} for {size}");
     assert_eq!(writer.metrics().spilled_runs, 0);

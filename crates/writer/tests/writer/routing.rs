@@ -21,7 +21,11 @@ use tidegate_writer::{ChannelRouter, Router};
 use crate::support::{STRING, orders, schema};
 
 /// A column of every type that can be a key, with its values in both worlds.
-fn column(logical: &LogicalType, rows: usize, rng: &mut SmallRng) -> (ArrayRef, Vec<Option<Datum>>) {
+fn column(
+    logical: &LogicalType,
+    rows: usize,
+    rng: &mut SmallRng,
+) -> (ArrayRef, Vec<Option<Datum>>) {
     // Few distinct values, so that rows meet in partitions; extremes among them.
     macro_rules! values {
         ($make:expr) => {{
@@ -42,76 +46,139 @@ fn column(logical: &LogicalType, rows: usize, rng: &mut SmallRng) -> (ArrayRef, 
     }
     fn text(rng: &mut SmallRng) -> String {
         let length = pick(rng, &[0, 1, 6, 7, 8, 9, 15, 16, 17, 40]);
-        "aé".chars().cycle().skip(usize::from(rng.random_bool(0.5))).take(length).collect()
+        "aé"
+            .chars()
+            .cycle()
+            .skip(usize::from(rng.random_bool(0.5)))
+            .take(length)
+            .collect()
     }
     let micros = |rng: &mut SmallRng| pick(rng, &[-1_001i64, -1, 0, 999, 1_704_067_200_123_456]);
     match logical {
         LogicalType::Boolean => {
             let v = values!(|r: &mut SmallRng| r.random_bool(0.5));
-            (Arc::new(BooleanArray::from(v.clone())), v.into_iter().map(|v| v.map(Datum::Boolean)).collect())
+            (
+                Arc::new(BooleanArray::from(v.clone())),
+                v.into_iter().map(|v| v.map(Datum::Boolean)).collect(),
+            )
         }
         LogicalType::TinyInt => {
             let v = values!(|r: &mut SmallRng| pick(r, &[i8::MIN, -1, 0, 1, i8::MAX]));
-            (Arc::new(Int8Array::from(v.clone())), v.into_iter().map(|v| v.map(Datum::TinyInt)).collect())
+            (
+                Arc::new(Int8Array::from(v.clone())),
+                v.into_iter().map(|v| v.map(Datum::TinyInt)).collect(),
+            )
         }
         LogicalType::SmallInt => {
             let v = values!(|r: &mut SmallRng| pick(r, &[i16::MIN, -1, 0, 300, i16::MAX]));
-            (Arc::new(Int16Array::from(v.clone())), v.into_iter().map(|v| v.map(Datum::SmallInt)).collect())
+            (
+                Arc::new(Int16Array::from(v.clone())),
+                v.into_iter().map(|v| v.map(Datum::SmallInt)).collect(),
+            )
         }
         LogicalType::Int => {
             let v = values!(|r: &mut SmallRng| pick(r, &[i32::MIN, -1, 0, 7, i32::MAX]));
-            (Arc::new(Int32Array::from(v.clone())), v.into_iter().map(|v| v.map(Datum::Int)).collect())
+            (
+                Arc::new(Int32Array::from(v.clone())),
+                v.into_iter().map(|v| v.map(Datum::Int)).collect(),
+            )
         }
         LogicalType::BigInt => {
             let v = values!(|r: &mut SmallRng| pick(r, &[i64::MIN, -3, 0, 42, i64::MAX]));
-            (Arc::new(Int64Array::from(v.clone())), v.into_iter().map(|v| v.map(Datum::BigInt)).collect())
+            (
+                Arc::new(Int64Array::from(v.clone())),
+                v.into_iter().map(|v| v.map(Datum::BigInt)).collect(),
+            )
         }
         LogicalType::Float => {
-            let v = values!(|r: &mut SmallRng| pick(r, &[0.0f32, -0.0, 1.5, f32::INFINITY, f32::NAN]));
-            (Arc::new(Float32Array::from(v.clone())), v.into_iter().map(|v| v.map(Datum::Float)).collect())
+            let v =
+                values!(|r: &mut SmallRng| pick(r, &[0.0f32, -0.0, 1.5, f32::INFINITY, f32::NAN]));
+            (
+                Arc::new(Float32Array::from(v.clone())),
+                v.into_iter().map(|v| v.map(Datum::Float)).collect(),
+            )
         }
         LogicalType::Double => {
             let v = values!(|r: &mut SmallRng| pick(r, &[0.0f64, -0.0, 1.5, -1e300, f64::NAN]));
-            (Arc::new(Float64Array::from(v.clone())), v.into_iter().map(|v| v.map(Datum::Double)).collect())
+            (
+                Arc::new(Float64Array::from(v.clone())),
+                v.into_iter().map(|v| v.map(Datum::Double)).collect(),
+            )
         }
         LogicalType::Decimal { precision, scale } => {
             let most = 10i128.pow(u32::from(*precision)) - 1;
-            let v = values!(|r: &mut SmallRng| pick(r, &[-most, -100, -1, 0, 127, 128, 255, 12_345, most]));
-            let array = Decimal128Array::from(v.clone()).with_precision_and_scale(*precision, *scale as i8);
-            let datum = |unscaled| Datum::Decimal { unscaled, precision: *precision, scale: *scale };
-            (Arc::new(array.unwrap()), v.into_iter().map(|v| v.map(datum)).collect())
+            let v = values!(|r: &mut SmallRng| pick(
+                r,
+                &[-most, -100, -1, 0, 127, 128, 255, 12_345, most]
+            ));
+            let array =
+                Decimal128Array::from(v.clone()).with_precision_and_scale(*precision, *scale as i8);
+            let datum = |unscaled| Datum::Decimal {
+                unscaled,
+                precision: *precision,
+                scale: *scale,
+            };
+            (
+                Arc::new(array.unwrap()),
+                v.into_iter().map(|v| v.map(datum)).collect(),
+            )
         }
         LogicalType::VarChar(_) => {
             let v = values!(text);
-            (Arc::new(StringArray::from(v.clone())), v.into_iter().map(|v| v.map(Datum::String)).collect())
+            (
+                Arc::new(StringArray::from(v.clone())),
+                v.into_iter().map(|v| v.map(Datum::String)).collect(),
+            )
         }
         LogicalType::VarBinary(_) => {
             let v = values!(|r: &mut SmallRng| text(r).into_bytes());
             let array: BinaryArray = v.iter().map(|v| v.as_deref()).collect();
-            (Arc::new(array), v.into_iter().map(|v| v.map(Datum::Bytes)).collect())
+            (
+                Arc::new(array),
+                v.into_iter().map(|v| v.map(Datum::Bytes)).collect(),
+            )
         }
         LogicalType::Date => {
             let v = values!(|r: &mut SmallRng| pick(r, &[-1, 0, 19_723]));
-            (Arc::new(Date32Array::from(v.clone())), v.into_iter().map(|v| v.map(Datum::Date)).collect())
+            (
+                Arc::new(Date32Array::from(v.clone())),
+                v.into_iter().map(|v| v.map(Datum::Date)).collect(),
+            )
         }
         LogicalType::Time(_) => {
             let v = values!(|r: &mut SmallRng| pick(r, &[0, 3_661_001, 86_399_999]));
-            (Arc::new(Time32MillisecondArray::from(v.clone())), v.into_iter().map(|v| v.map(Datum::TimeMillis)).collect())
+            (
+                Arc::new(Time32MillisecondArray::from(v.clone())),
+                v.into_iter().map(|v| v.map(Datum::TimeMillis)).collect(),
+            )
         }
         LogicalType::Timestamp(3) => {
             let v = values!(micros);
             let array = TimestampMillisecondArray::from(v.clone());
-            (Arc::new(array), v.into_iter().map(|v| v.map(|v| stamp(v, 1, 0))).collect())
+            (
+                Arc::new(array),
+                v.into_iter().map(|v| v.map(|v| stamp(v, 1, 0))).collect(),
+            )
         }
         LogicalType::TimestampLtz(6) => {
             let v = values!(micros);
             let array = TimestampMicrosecondArray::from(v.clone()).with_timezone("UTC");
-            (Arc::new(array), v.into_iter().map(|v| v.map(|v| stamp(v, 1_000, 1_000))).collect())
+            (
+                Arc::new(array),
+                v.into_iter()
+                    .map(|v| v.map(|v| stamp(v, 1_000, 1_000)))
+                    .collect(),
+            )
         }
         LogicalType::Timestamp(9) => {
             let v = values!(micros);
             let array = TimestampNanosecondArray::from(v.clone());
-            (Arc::new(array), v.into_iter().map(|v| v.map(|v| stamp(v, 1_000_000, 1))).collect())
+            (
+                Arc::new(array),
+                v.into_iter()
+                    .map(|v| v.map(|v| stamp(v, 1_000_000, 1)))
+                    .collect(),
+            )
         }
         other => panic!("no values for {other}"),
     }
@@ -126,8 +193,14 @@ fn key_types() -> Vec<LogicalType> {
         LogicalType::BigInt,
         LogicalType::Float,
         LogicalType::Double,
-        LogicalType::Decimal { precision: 10, scale: 2 },
-        LogicalType::Decimal { precision: 30, scale: 5 },
+        LogicalType::Decimal {
+            precision: 10,
+            scale: 2,
+        },
+        LogicalType::Decimal {
+            precision: 30,
+            scale: 5,
+        },
         STRING,
         LogicalType::VarBinary(2_147_483_647),
         LogicalType::Date,
@@ -139,11 +212,21 @@ fn key_types() -> Vec<LogicalType> {
 }
 
 /// Routes random rows and compares with rows made and hashed one by one.
-fn check(types: &[LogicalType], partition: &[usize], bucket: &[usize], function: BucketFunction, count: i32, seed: u64) {
+fn check(
+    types: &[LogicalType],
+    partition: &[usize],
+    bucket: &[usize],
+    function: BucketFunction,
+    count: i32,
+    seed: u64,
+) {
     let mut rng = SmallRng::seed_from_u64(seed);
     let names: Vec<String> = (0..types.len()).map(|i| format!("c{i}")).collect();
-    let columns: Vec<(&str, LogicalType)> =
-        names.iter().map(String::as_str).zip(types.iter().cloned()).collect();
+    let columns: Vec<(&str, LogicalType)> = names
+        .iter()
+        .map(String::as_str)
+        .zip(types.iter().cloned())
+        .collect();
     let partition_names: Vec<&str> = partition.iter().map(|i| names[*i].as_str()).collect();
     let keys: Vec<&str> = bucket.iter().map(|i| names[*i].as_str()).collect();
     let (count_text, keys) = (count.to_string(), keys.join(","));
@@ -175,11 +258,16 @@ fn check(types: &[LogicalType], partition: &[usize], bucket: &[usize], function:
                 false => 0,
                 true => {
                     let types: Vec<_> = bucket.iter().map(|i| types[*i].clone()).collect();
-                    function.bucket(slow(bucket, row).bytes(), &types, count).unwrap()
+                    function
+                        .bucket(slow(bucket, row).bytes(), &types, count)
+                        .unwrap()
                 }
             };
             assert!((0..count.max(1)).contains(&number));
-            expected.entry((slow(partition, row), number)).or_default().push(row as u32);
+            expected
+                .entry((slow(partition, row), number))
+                .or_default()
+                .push(row as u32);
         }
         let routed = router.route(&batch).unwrap();
         let mut found = BTreeMap::new();
@@ -201,7 +289,10 @@ fn b46_every_key_type_gets_the_partition_and_bucket_of_its_binary_row() {
         for count in [1, 2, 3, 7, 128] {
             check(&types, &[], &[0], BucketFunction::Default, count, seed);
             check(&types, &[], &[1, 0], BucketFunction::Default, count, seed);
-            if BucketFunction::Hive.unfit(std::slice::from_ref(&logical)).is_none() {
+            if BucketFunction::Hive
+                .unfit(std::slice::from_ref(&logical))
+                .is_none()
+            {
                 check(&types, &[], &[0, 1], BucketFunction::Hive, count, seed);
             }
             check(&types, &[], &[1], BucketFunction::Mod, count, seed);

@@ -83,7 +83,10 @@ pub(crate) fn schema(
         .map(|(name, logical)| DataField {
             id: FieldId(0),
             name: (*name).to_owned(),
-            data_type: DataType { logical: logical.clone(), nullable: true },
+            data_type: DataType {
+                logical: logical.clone(),
+                nullable: true,
+            },
             description: None,
             default_value: None,
         })
@@ -97,7 +100,11 @@ impl Table {
     /// Columns id BIGINT, name STRING, dt STRING.
     pub(crate) fn orders(partition: &[&str], options: &[(&str, &str)]) -> Self {
         Self::of(schema(
-            &[("id", LogicalType::BigInt), ("name", STRING), ("dt", STRING)],
+            &[
+                ("id", LogicalType::BigInt),
+                ("name", STRING),
+                ("dt", STRING),
+            ],
             partition,
             options,
         ))
@@ -113,7 +120,10 @@ impl Table {
         let store = Store::open(&format!("memory://{}", Uuid::new_v4()), &BTreeMap::new()).unwrap();
         Self {
             store,
-            plan: WritePlan { schema: Arc::new(schema), file_prefix: "data-tg01e1-".to_owned() },
+            plan: WritePlan {
+                schema: Arc::new(schema),
+                file_prefix: "data-tg01e1-".to_owned(),
+            },
             budget: MemoryBudget::new(256 << 20),
             options,
             views: Arc::default(),
@@ -134,15 +144,35 @@ impl Table {
 
     pub(crate) fn try_writer(&self) -> tidegate_writer::Result<AppendWriter> {
         let views: Arc<dyn BucketViews> = self.views.clone();
-        let options = WriterOptions { uuid: Uuid::new_v4(), ..self.options.clone() };
-        AppendWriter::open(&self.plan, self.store.clone(), Some(views), &self.budget, options)
+        let options = WriterOptions {
+            uuid: Uuid::new_v4(),
+            ..self.options.clone()
+        };
+        AppendWriter::open(
+            &self.plan,
+            self.store.clone(),
+            Some(views),
+            &self.budget,
+            options,
+        )
     }
 
     /// The path of a file of a message.
     pub(crate) fn path(&self, message: &CommitMessage, file: &DataFileMeta) -> String {
-        let partition = self.plan.schema.partition_paths().unwrap().path(&message.partition).unwrap();
+        let partition = self
+            .plan
+            .schema
+            .partition_paths()
+            .unwrap()
+            .path(&message.partition)
+            .unwrap();
         let bucket = bucket_dir(message.bucket);
-        let below = self.plan.schema.options.get("data-file.path-directory").unwrap_or("");
+        let below = self
+            .plan
+            .schema
+            .options
+            .get("data-file.path-directory")
+            .unwrap_or("");
         join([below, &partition, &bucket, &file.file_name])
     }
 
@@ -157,8 +187,14 @@ impl Table {
             let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
             assert_eq!(rows as i64, file.row_count, "{path}");
             assert!(rows > 0, "{path} is empty");
-            assert_eq!(file.max_sequence_number - file.min_sequence_number + 1, file.row_count);
-            assert!(next.is_none_or(|next| file.min_sequence_number == next), "{path}: a gap");
+            assert_eq!(
+                file.max_sequence_number - file.min_sequence_number + 1,
+                file.row_count
+            );
+            assert!(
+                next.is_none_or(|next| file.min_sequence_number == next),
+                "{path}: a gap"
+            );
             next = Some(file.max_sequence_number + 1);
             for batch in batches {
                 ids.extend(batch["id"].as_primitive::<Int64Type>().values());
@@ -170,16 +206,27 @@ impl Table {
     pub(crate) async fn read(&self, path: &str, file: &DataFileMeta) -> Vec<RecordBatch> {
         let bytes = self.store.get(path).await.unwrap();
         assert_eq!(bytes.len() as i64, file.file_size, "{path}");
-        let reader = ParquetRecordBatchReaderBuilder::try_new(bytes).unwrap().build().unwrap();
+        let reader = ParquetRecordBatchReaderBuilder::try_new(bytes)
+            .unwrap()
+            .build()
+            .unwrap();
         reader.map(Result::unwrap).collect()
     }
 
     /// Rows of all messages, by partition directory and bucket.
-    pub(crate) async fn rows(&self, messages: &[CommitMessage]) -> BTreeMap<(String, i32), Vec<i64>> {
+    pub(crate) async fn rows(
+        &self,
+        messages: &[CommitMessage],
+    ) -> BTreeMap<(String, i32), Vec<i64>> {
         let mut rows = BTreeMap::new();
         for message in messages {
-            let partition =
-                self.plan.schema.partition_paths().unwrap().path(&message.partition).unwrap();
+            let partition = self
+                .plan
+                .schema
+                .partition_paths()
+                .unwrap()
+                .path(&message.partition)
+                .unwrap();
             let old = rows.insert((partition, message.bucket.0), self.ids(message).await);
             assert!(old.is_none(), "two messages for one partition and bucket");
         }
@@ -187,8 +234,14 @@ impl Table {
     }
 
     pub(crate) async fn objects(&self) -> Vec<String> {
-        let mut paths: Vec<String> =
-            self.store.list("").await.unwrap().into_iter().map(|o| o.path.to_string()).collect();
+        let mut paths: Vec<String> = self
+            .store
+            .list("")
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|o| o.path.to_string())
+            .collect();
         paths.sort();
         paths
     }
