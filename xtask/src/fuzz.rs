@@ -2,7 +2,7 @@
 
 use crate::process::{Failure, cargo, root, run as command, say};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 fn run_all(found: &[(PathBuf, String)], seconds: u64) -> Result<(), Failure> {
@@ -15,13 +15,25 @@ fn run_all(found: &[(PathBuf, String)], seconds: u64) -> Result<(), Failure> {
             folder.display()
         ));
         let time = format!("-max_total_time={seconds}");
+        let inputs = match inputs(folder, target) {
+            Ok(inputs) => inputs,
+            Err(why) => {
+                say(&why);
+                failed.push(target.as_str());
+                continue;
+            }
+        };
         // Our stable toolchain has what cargo-fuzz asks of a nightly one; this lets it be used.
         let ran = command(
             cargo()
                 .env("RUSTC_BOOTSTRAP", "1")
                 .args(["fuzz", "run", "--fuzz-dir"])
                 .arg(folder)
+                // One folder for all of them: what they share is compiled once.
+                .arg("--target-dir")
+                .arg(build_folder())
                 .arg(target)
+                .args(inputs)
                 .args(["--", &time, "-rss_limit_mb=2048", "-print_final_stats=1"]),
         );
         if let Err(why) = ran {
@@ -40,6 +52,26 @@ fn run_all(found: &[(PathBuf, String)], seconds: u64) -> Result<(), Failure> {
         "crashes in: {}; the inputs are in the `artifacts` folder of each fuzz folder",
         failed.join(", ")
     ))
+}
+
+/// Where all targets are built: `CARGO_TARGET_DIR/fuzz`, or `target/fuzz` of the workspace.
+fn build_folder() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| root().join("target"), |folder| root().join(folder))
+        .join("fuzz")
+}
+
+/// The folders of inputs to start from: `corpus/TARGET`, which is not committed and takes what is
+/// found, then the committed `seeds/TARGET`, where there is one.
+fn inputs(folder: &Path, target: &str) -> Result<Vec<PathBuf>, Failure> {
+    let corpus = folder.join("corpus").join(target);
+    fs::create_dir_all(&corpus).map_err(|e| format!("{}: {e}", corpus.display()))?;
+    let seeds = folder.join("seeds").join(target);
+    let mut folders = vec![corpus];
+    if seeds.is_dir() {
+        folders.push(seeds);
+    }
+    Ok(folders)
 }
 
 pub(crate) fn run(seconds: u64, only: Option<&str>) -> Result<(), Failure> {

@@ -94,7 +94,8 @@ impl Digest {
     /// Reads the 64 hex digits that [`fmt::Display`] writes.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         let wrong = || IdError(format!("`{text}` is not a digest of 64 hex digits"));
-        if text.len() != 64 || !text.is_ascii() {
+        // Every byte is looked at: `from_str_radix` alone would take `+f` for a digit pair.
+        if text.len() != 64 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(wrong());
         }
         let mut bytes = [0u8; 32];
@@ -165,5 +166,21 @@ mod tests {
     fn the_reserved_identifier_is_never_made_from_a_checkpoint() {
         assert!(CommitIdentifier::try_from(CheckpointId(i64::MAX as u64)).is_err());
         assert_eq!(CommitIdentifier::try_from(CheckpointId(7)), Ok(CommitIdentifier(7)));
+    }
+
+    /// `u8::from_str_radix` takes a sign; a digest has none.
+    #[test]
+    fn a_digest_is_64_hex_digits_and_nothing_else() {
+        let good = "0aF9".repeat(16);
+        assert_eq!(Digest::parse(&good).unwrap().to_string(), good.to_lowercase());
+        for odd in ["+", "-", " ", "_", "g", "\0", "é"] {
+            for at in 0..good.len() {
+                let mut text = good.clone();
+                text.replace_range(at..at + 1, odd);
+                assert!(Digest::parse(&text).is_err(), "{text:?}");
+            }
+        }
+        assert!(Digest::parse(&good[1..]).is_err());
+        assert!(Digest::parse(&format!("{good}0")).is_err());
     }
 }
