@@ -93,8 +93,9 @@ impl CommitError {
                 | StoreKind::Config => ErrorKind::Config,
                 _ => ErrorKind::Transient,
             },
-            Self::Corrupt { .. } => ErrorKind::Corrupt,
-            Self::Missing { .. } | Self::NoTable { .. } => ErrorKind::NotFound,
+            // A table that refers to what is not there is damaged; it is not a table that nobody made.
+            Self::Corrupt { .. } | Self::Missing { .. } => ErrorKind::Corrupt,
+            Self::NoTable { .. } => ErrorKind::NotFound,
             Self::TableExists { .. } | Self::Config(_) => ErrorKind::Config,
             Self::Exhausted { .. } => ErrorKind::Transient,
             Self::Refused(_) => ErrorKind::Refused,

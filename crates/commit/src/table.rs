@@ -23,6 +23,16 @@ pub async fn create_table(store: &Store, schema: &TableSchema) -> Result<()> {
         )));
     }
     schema.validate().map_err(crate::settings::config)?;
+    // Snapshots without a schema are a damaged table: a guessed schema would give its files other
+    // columns without a word.
+    if meta(store).newest_schema_id().await?.is_none()
+        && let Some(id) = meta(store).snapshot_ids().await?.pop()
+    {
+        return Err(CommitError::Missing {
+            path: layout::schema_path(schema.id),
+            referrer: layout::snapshot_path(id),
+        });
+    }
     let path = layout::schema_path(SchemaId(0));
     let bytes = bytes::Bytes::from(schema::encode(schema));
     let mut outcome = store.create_if_absent(&path, bytes.clone()).await;

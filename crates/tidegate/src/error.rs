@@ -55,10 +55,15 @@ impl Error {
         match self {
             Self::NotFound(_) => ErrorKind::NotFound,
             Self::Exists(_) | Self::Config(_) | Self::Model(_) => ErrorKind::Config,
+            // Which table, snapshot or job is not there says `NotFound`; a file that the table refers
+            // to and that is not there is damage.
+            Self::Store(e) if e.is_not_found() => ErrorKind::Corrupt,
             Self::Store(e) => tidegate_recovery::kind_of(e),
             Self::Format { .. } => ErrorKind::Corrupt,
             Self::Commit(e) => e.kind(),
             Self::Scan(e) => match e {
+                // A scan asks for nothing that the table does not refer to: absent is damaged.
+                tidegate_scan::Error::Store(e) if e.is_not_found() => ErrorKind::Corrupt,
                 tidegate_scan::Error::Store(e) => tidegate_recovery::kind_of(e),
                 tidegate_scan::Error::NoTable(_)
                 | tidegate_scan::Error::NoSnapshot { .. }

@@ -11,6 +11,7 @@ mod cases;
 mod chaos;
 mod crashes;
 mod exits;
+mod hostile;
 mod inputs;
 mod labs;
 mod readme;

@@ -27,6 +27,9 @@ use crate::path::{join, name, parent};
 
 /// Longest name that file systems in use allow, in bytes.
 const NAME_MAX: usize = 255;
+/// Longest object that is read whole, in bytes: metadata, records and notes are far below it, and
+/// data files are read in ranges. A sparse file of terabytes must not become memory.
+const WHOLE_MAX: u64 = 1 << 30;
 /// Directories remembered as durable before the memory is emptied and begun anew.
 const REMEMBERED_DIRS: usize = 65_536;
 
@@ -271,24 +274,46 @@ impl Inner {
 
     fn read(&self, path: &str) -> Result<Bytes> {
         let fail = |step: &str, error| StoreError::io(Op::Get, path, step, error, false);
-        match fs::read(self.full(path)) {
-            Ok(bytes) => Ok(bytes.into()),
-            // There are no directories among objects.
-            Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
-                Err(StoreError::new(ErrorKind::NotFound, Op::Get, path).message("a directory"))
-            }
-            Err(error) => Err(fail("reading", error)),
+        let (mut file, size) = self.open_object(Op::Get, path)?;
+        if size > WHOLE_MAX {
+            return Err(StoreError::new(ErrorKind::Corrupt, Op::Get, path).message(format!(
+                "{size} bytes, too many for an object that is read whole (at most {WHOLE_MAX}); \
+                 it is damaged or not one of this table's files"
+            )));
         }
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
+        file.read_to_end(&mut bytes)
+            .map_err(|error| fail("reading", error))?;
+        Ok(bytes.into())
+    }
+
+    /// Opens a regular file, and gives its size. Opening a pipe would wait for a writer, and a
+    /// device may have no end, so neither is opened.
+    fn open_object(&self, op: Op, path: &str) -> Result<(File, u64)> {
+        let fail = |step: &str, error| StoreError::io(op, path, step, error, false);
+        let full = self.full(path);
+        let kind = fs::metadata(&full).map_err(|error| fail("reading", error))?;
+        if kind.is_dir() {
+            // There are no directories among objects.
+            return Err(StoreError::new(ErrorKind::NotFound, op, path).message("a directory"));
+        }
+        if !kind.is_file() {
+            return Err(StoreError::new(ErrorKind::Corrupt, op, path).message(
+                "a pipe, socket or device, not a regular file; put the file back or remove it",
+            ));
+        }
+        let file = File::open(&full).map_err(|error| fail("opening", error))?;
+        let size = file
+            .metadata()
+            .map_err(|error| fail("reading the size", error))?
+            .len();
+        Ok((file, size))
     }
 
     fn read_range(&self, path: &str, range: Range<u64>) -> Result<Bytes> {
         let op = Op::GetRange;
         let fail = |step: &str, error| StoreError::io(op, path, step, error, false);
-        let mut file = File::open(self.full(path)).map_err(|error| fail("opening", error))?;
-        let size = file
-            .metadata()
-            .map_err(|error| fail("reading the size", error))?
-            .len();
+        let (mut file, size) = self.open_object(op, path)?;
         let len = range.end.saturating_sub(range.start);
         let short = || {
             StoreError::new(ErrorKind::Corrupt, op, path).message(format!(
@@ -338,7 +363,10 @@ impl Inner {
                 Ok(meta) => meta,
                 // Gone since, or a link to nothing.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(fail("listing", error)),
+                Err(error) => {
+                    let entry = join(dir, file_name);
+                    return Err(StoreError::io(op, &entry, "listing", error, false));
+                }
             };
             let path = join(dir, file_name);
             if meta.is_dir() && recurse {

@@ -208,3 +208,24 @@ fn links_are_followed_but_never_in_circles() {
     found.sort();
     assert_eq!(found, ["a/f", "b/f"]);
 }
+
+#[test]
+fn pipes_devices_and_endless_files_are_refused_before_they_are_opened() {
+    let (dir, inner) = fresh();
+    let made = std::process::Command::new("mkfifo")
+        .arg(dir.path().join("pipe"))
+        .status();
+    assert!(made.unwrap().success());
+    std::os::unix::fs::symlink("/dev/zero", dir.path().join("device")).unwrap();
+    let sparse = File::create(dir.path().join("sparse")).unwrap();
+    sparse.set_len(WHOLE_MAX + 1).unwrap();
+    for name in ["pipe", "device", "sparse"] {
+        assert_eq!(inner.read(name).unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+    for name in ["pipe", "device"] {
+        let range = inner.read_range(name, 0..1);
+        assert_eq!(range.unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+    // Data files may be longer; they are read in ranges.
+    assert_eq!(inner.read_range("sparse", 0..2).unwrap().len(), 2);
+}

@@ -9,12 +9,15 @@
 //! grow, positions that are there and have the recorded hash.
 
 mod bounds;
+mod pointers;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use futures::TryStreamExt;
 use tidegate_commit::{ActiveAt, Marks, positions_hash};
-use tidegate_model::{EntryKind, FileIdentity, ManifestEntry, ManifestFile, Snapshot, layout};
+use tidegate_model::{
+    CommitKind, EntryKind, FileIdentity, ManifestEntry, ManifestFile, Snapshot, layout,
+};
 use tidegate_scan::{At, TableReader, manifest, manifest_list};
 use tidegate_sink::Positions;
 
@@ -169,16 +172,26 @@ pub async fn verify(table: &Table) -> Result<Report> {
         gone: HashSet::new(),
         files: BTreeMap::new(),
     };
-    let snapshots = table.snapshots().await?;
+    let snapshots = match table.snapshots().await {
+        Ok(snapshots) => snapshots,
+        // An unreadable snapshot is a finding; without it nothing can be said of the others.
+        Err(e) if e.kind() == tidegate_sink::ErrorKind::Corrupt => {
+            check.report.error(layout::SNAPSHOT_DIR, e.to_string());
+            return Ok(check.report);
+        }
+        Err(e) => return Err(e),
+    };
     check.report.snapshots = snapshots.len() as u64;
     let mut before: Option<&Snapshot> = None;
+    let mut lists = Vec::new();
     for snapshot in &snapshots {
-        check.snapshot(before, snapshot).await?;
+        lists = check.snapshot(before, snapshot, lists).await?;
         before = Some(snapshot);
     }
     if let Some(newest) = snapshots.last() {
         check.whole_fold(newest).await?;
     }
+    check.pointers(&snapshots).await?;
     check.jobs(&snapshots).await?;
     check.data_files(&snapshots).await?;
     Ok(check.report)
@@ -300,7 +313,13 @@ impl Check<'_> {
     }
 
     /// One snapshot after the other: the first is folded as a whole, the others by their changes.
-    async fn snapshot(&mut self, before: Option<&Snapshot>, snapshot: &Snapshot) -> Result<()> {
+    /// `lists` are the manifests of the one before, base and delta; the answer is those of this one.
+    async fn snapshot(
+        &mut self,
+        before: Option<&Snapshot>,
+        snapshot: &Snapshot,
+        mut lists: Vec<String>,
+    ) -> Result<Vec<String>> {
         let place = format!("snapshot-{}", snapshot.id);
         if let Some(before) = before
             && before.id.next() != snapshot.id
@@ -330,6 +349,15 @@ impl Check<'_> {
                 self.replay(&place, entry);
             }
             self.gone.extend(deleted);
+        } else {
+            let mut names: Vec<String> = base.iter().map(|m| m.file_name.clone()).collect();
+            names.sort_unstable();
+            lists.sort_unstable();
+            // The same manifests hold the same files; others were merged, or are wrong.
+            if names != lists {
+                let whole = self.fold(&place, &base).await?;
+                self.compare(&place, "its base list", &whole);
+            }
         }
         let mut changed = 0i64;
         for meta in &delta {
@@ -363,17 +391,26 @@ impl Check<'_> {
                 self.manifest(&place, &meta).await?;
             }
         }
-        Ok(())
+        Ok(base.into_iter().chain(delta).map(|m| m.file_name).collect())
     }
 
     /// The newest snapshot folded from its own lists must be what its history gave.
     async fn whole_fold(&mut self, newest: &Snapshot) -> Result<()> {
         let place = format!("snapshot-{}", newest.id);
-        let mut entries = Vec::new();
+        let mut metas = Vec::new();
         for list in [&newest.base_manifest_list, &newest.delta_manifest_list] {
-            for meta in self.list(&place, list).await? {
-                entries.extend(self.manifest(&place, &meta).await?);
-            }
+            metas.extend(self.list(&place, list).await?);
+        }
+        let whole = self.fold(&place, &metas).await?;
+        self.compare(&place, "it", &whole);
+        Ok(())
+    }
+
+    /// The live files of some manifests together.
+    async fn fold(&mut self, place: &str, metas: &[ManifestFile]) -> Result<HashSet<FileIdentity>> {
+        let mut entries = Vec::new();
+        for meta in metas {
+            entries.extend(self.manifest(place, meta).await?);
         }
         let deleted: HashSet<FileIdentity> = entries
             .iter()
@@ -385,34 +422,42 @@ impl Check<'_> {
             let identity = entry.identity();
             if !deleted.contains(&identity) && !whole.insert(identity) {
                 self.report
-                    .error(&place, format!("holds {} twice", entry.file.file_name));
+                    .error(place, format!("holds {} twice", entry.file.file_name));
             }
         }
-        let replayed: HashSet<FileIdentity> = self.live.keys().cloned().collect();
-        for lost in replayed.difference(&whole) {
+        Ok(whole)
+    }
+
+    /// What lists hold must be what the snapshots up to here gave.
+    fn compare(&mut self, place: &str, what: &str, whole: &HashSet<FileIdentity>) {
+        let mut lost: Vec<&str> = Vec::new();
+        for identity in self.live.keys().filter(|i| !whole.contains(i)) {
+            lost.push(&identity.file_name);
+        }
+        let mut strange: Vec<&str> = Vec::new();
+        for identity in whole.iter().filter(|i| !self.live.contains_key(i)) {
+            strange.push(&identity.file_name);
+        }
+        lost.sort_unstable();
+        strange.sort_unstable();
+        for name in lost {
             self.report.error(
-                &place,
-                format!(
-                    "has lost {}, which an earlier snapshot added and none deleted",
-                    lost.file_name
-                ),
+                place,
+                format!("{what} has lost {name}, which an earlier snapshot added and none deleted"),
             );
         }
-        for strange in whole.difference(&replayed) {
+        for name in strange {
             self.report.error(
-                &place,
-                format!(
-                    "holds {}, which no retained snapshot added",
-                    strange.file_name
-                ),
+                place,
+                format!("{what} holds {name}, which no retained snapshot added"),
             );
         }
-        Ok(())
     }
 
     /// What snapshots of our jobs say of themselves.
     async fn jobs(&mut self, snapshots: &[Snapshot]) -> Result<()> {
         let mut newest: BTreeMap<String, (i64, u64)> = BTreeMap::new();
+        let mut halves: HashSet<(String, i64, CommitKind)> = HashSet::new();
         let mut before: Option<String> = None;
         for snapshot in snapshots {
             let place = format!("snapshot-{}", snapshot.id);
@@ -453,6 +498,12 @@ impl Check<'_> {
                             ),
                         );
                     }
+                }
+                if !halves.insert((user.clone(), identifier, snapshot.commit_kind)) {
+                    self.report.error(
+                        &place,
+                        format!("commit {identifier} of {user} is published a second time"),
+                    );
                 }
                 newest.insert(user, (identifier, marks.epoch.0));
                 if let Some(p) = &marks.positions {
