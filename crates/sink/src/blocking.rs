@@ -52,7 +52,12 @@ impl Wake for Unpark {
 pub fn wait<T>(mut future: BoxFuture<'_, T>, cancel: &CancelFlag) -> Option<T> {
     let thread = std::thread::current();
     let id = thread.id();
-    cancel.0.waiting.lock().unwrap_or_else(|e| e.into_inner()).push(thread.clone());
+    cancel
+        .0
+        .waiting
+        .lock()
+        .unwrap_or_else(|e| e.into_inner())
+        .push(thread.clone());
     let waker = Waker::from(Arc::new(Unpark(thread)));
     let mut context = Context::from_waker(&waker);
     let result = loop {

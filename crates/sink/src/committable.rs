@@ -84,7 +84,10 @@ impl Committable {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, CommittableError> {
         let mut input = Input { bytes, at: 0 };
         if input.take(4, "magic")? != MAGIC {
-            return Err(CommittableError { at: 0, what: "not a committable: wrong magic".into() });
+            return Err(CommittableError {
+                at: 0,
+                what: "not a committable: wrong magic".into(),
+            });
         }
         let frame = u16::from_be_bytes(input.array("frame version")?);
         if frame != FRAME_VERSION {
@@ -95,8 +98,11 @@ impl Committable {
         }
         let user_len = u32::from_be_bytes(input.array("user length")?) as usize;
         let at = input.at;
-        let user = std::str::from_utf8(input.take(user_len, "user")?)
-            .map_err(|_| CommittableError { at, what: "the commit user is not UTF-8".into() })?;
+        let user =
+            std::str::from_utf8(input.take(user_len, "user")?).map_err(|_| CommittableError {
+                at,
+                what: "the commit user is not UTF-8".into(),
+            })?;
         let user = CommitUser::new(user).map_err(|e| CommittableError { at, what: e.0 })?;
         let identifier = CommitIdentifier(i64::from_be_bytes(input.array("identifier")?));
         let digest = Digest(input.array("digest")?);
@@ -105,8 +111,10 @@ impl Committable {
         let version = u32::from_be_bytes(input.array("payload version")?);
         let at = input.at;
         let len = u64::from_be_bytes(input.array("payload length")?);
-        let len = usize::try_from(len)
-            .map_err(|_| CommittableError { at, what: format!("payload length {len} is absurd") })?;
+        let len = usize::try_from(len).map_err(|_| CommittableError {
+            at,
+            what: format!("payload length {len} is absurd"),
+        })?;
         let payload = input.take(len, "payload")?.to_vec();
         if input.at != bytes.len() {
             return Err(CommittableError {
@@ -114,7 +122,15 @@ impl Committable {
                 what: format!("{} bytes follow the payload", bytes.len() - input.at),
             });
         }
-        Ok(Self { user, identifier, digest, expected, received, version, payload })
+        Ok(Self {
+            user,
+            identifier,
+            digest,
+            expected,
+            received,
+            version,
+            payload,
+        })
     }
 }
 
@@ -129,7 +145,10 @@ impl<'a> Input<'a> {
         let part = end.and_then(|end| self.bytes.get(self.at..end));
         let part = part.ok_or_else(|| CommittableError {
             at: self.at,
-            what: format!("ends inside the {what}: {n} bytes wanted, {} left", self.bytes.len() - self.at),
+            what: format!(
+                "ends inside the {what}: {n} bytes wanted, {} left",
+                self.bytes.len() - self.at
+            ),
         })?;
         self.at += n;
         Ok(part)
@@ -139,7 +158,10 @@ impl<'a> Input<'a> {
         let at = self.at;
         self.take(N, what)?
             .try_into()
-            .map_err(|_| CommittableError { at, what: format!("ends inside the {what}") })
+            .map_err(|_| CommittableError {
+                at,
+                what: format!("ends inside the {what}"),
+            })
     }
 }
 

@@ -48,7 +48,11 @@ pub struct SinkError {
 impl SinkError {
     /// An error without a deeper cause.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), source: None }
+        Self {
+            kind,
+            message: message.into(),
+            source: None,
+        }
     }
 
     /// An error that wraps its cause; `message` says what was being done.
@@ -57,7 +61,11 @@ impl SinkError {
         message: impl Into<String>,
         source: impl Into<Box<dyn Error + Send + Sync>>,
     ) -> Self {
-        Self { kind, message: message.into(), source: Some(source.into()) }
+        Self {
+            kind,
+            message: message.into(),
+            source: Some(source.into()),
+        }
     }
 
     /// What may be done about it.

@@ -24,7 +24,10 @@ impl TryFrom<CheckpointId> for CommitIdentifier {
     fn try_from(id: CheckpointId) -> Result<Self, IdError> {
         match i64::try_from(id.0) {
             Ok(n) if n < i64::MAX => Ok(Self(n)),
-            _ => Err(IdError(format!("checkpoint id {} leaves the range of commit identifiers", id.0))),
+            _ => Err(IdError(format!(
+                "checkpoint id {} leaves the range of commit identifiers",
+                id.0
+            ))),
         }
     }
 }
@@ -61,7 +64,9 @@ impl JobName {
         let name = name.into();
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || name.len() > 128 {
-            return Err(IdError(format!("job name `{name}` must have 1 to 128 characters")));
+            return Err(IdError(format!(
+                "job name `{name}` must have 1 to 128 characters"
+            )));
         }
         if name.starts_with('.') || !name.chars().all(allowed) {
             return Err(IdError(format!(
@@ -128,7 +133,14 @@ macro_rules! display_inner {
         }
     )*};
 }
-display_inner!(CheckpointId, CommitIdentifier, CommitUser, JobName, Epoch, RunPrefix);
+display_inner!(
+    CheckpointId,
+    CommitIdentifier,
+    CommitUser,
+    JobName,
+    Epoch,
+    RunPrefix
+);
 
 /// A text or number that is no valid identity, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,7 +163,10 @@ mod tests {
         for bad in ["", ".x", "a/b", "a b", "..", "é", &"x".repeat(129)] {
             assert!(JobName::new(bad).is_err(), "{bad}");
         }
-        assert_eq!(JobName::new("orders-2.eu_1").unwrap().as_str(), "orders-2.eu_1");
+        assert_eq!(
+            JobName::new("orders-2.eu_1").unwrap().as_str(),
+            "orders-2.eu_1"
+        );
     }
 
     #[test]
@@ -165,14 +180,20 @@ mod tests {
     #[test]
     fn the_reserved_identifier_is_never_made_from_a_checkpoint() {
         assert!(CommitIdentifier::try_from(CheckpointId(i64::MAX as u64)).is_err());
-        assert_eq!(CommitIdentifier::try_from(CheckpointId(7)), Ok(CommitIdentifier(7)));
+        assert_eq!(
+            CommitIdentifier::try_from(CheckpointId(7)),
+            Ok(CommitIdentifier(7))
+        );
     }
 
     /// `u8::from_str_radix` takes a sign; a digest has none.
     #[test]
     fn a_digest_is_64_hex_digits_and_nothing_else() {
         let good = "0aF9".repeat(16);
-        assert_eq!(Digest::parse(&good).unwrap().to_string(), good.to_lowercase());
+        assert_eq!(
+            Digest::parse(&good).unwrap().to_string(),
+            good.to_lowercase()
+        );
         for odd in ["+", "-", " ", "_", "g", "\0", "é"] {
             for at in 0..good.len() {
                 let mut text = good.clone();

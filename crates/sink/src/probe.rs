@@ -23,8 +23,15 @@ pub const ANSWERED: &str = "answered";
 pub const NOTIFIED: &str = "notified";
 
 /// All names, in the order in which a checkpoint passes them.
-pub const ALL: [&str; 7] =
-    [BEFORE_CHECKPOINT, PREPARED, RECORDED, BEFORE_PUBLISH, PUBLISHED, ANSWERED, NOTIFIED];
+pub const ALL: [&str; 7] = [
+    BEFORE_CHECKPOINT,
+    PREPARED,
+    RECORDED,
+    BEFORE_PUBLISH,
+    PUBLISHED,
+    ANSWERED,
+    NOTIFIED,
+];
 
 static SET: AtomicBool = AtomicBool::new(false);
 static HOOK: RwLock<Option<fn(&'static str)>> = RwLock::new(None);

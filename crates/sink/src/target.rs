@@ -59,7 +59,10 @@ pub trait Target: Send + Sync {
     fn writer_memory(&self) -> WriterMemory;
 
     /// The one committer of a run. Opens before any writer.
-    fn committer<'a>(&'a self, run: &'a Run) -> BoxFuture<'a, Result<Box<dyn Committer>, SinkError>>;
+    fn committer<'a>(
+        &'a self,
+        run: &'a Run,
+    ) -> BoxFuture<'a, Result<Box<dyn Committer>, SinkError>>;
 
     /// Opens `count` writers on the table as it is now: call it after recovery has published.
     fn writers<'a>(
