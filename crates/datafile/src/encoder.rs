@@ -81,6 +81,30 @@ pub struct FileEncoder {
     taken: u64,
 }
 
+/// Which columns get a dictionary, chosen once for many files of a plan.
+#[derive(Clone, Debug)]
+pub struct Dictionaries(Arc<[ColumnPath]>);
+
+impl Dictionaries {
+    /// Judges by the first of these rows; columns that hold one value per file, as partition columns
+    /// do, always get one. Options that forbid dictionaries hold.
+    pub fn choose(plan: &FilePlan, rows: &[RecordBatch], constant: &[String]) -> Self {
+        let inner = plan.inner();
+        let schema = SchemaDescriptor::new(inner.encoding_schema.clone());
+        let mut columns = dictionary::choose(&schema, rows, &inner.dictionary);
+        for column in schema.columns() {
+            let path = column.path();
+            let wanted = constant.contains(&path.string())
+                && column.physical_type() != parquet::basic::Type::BOOLEAN
+                && inner.dictionary.allowed(&path.string());
+            if wanted && !columns.contains(path) {
+                columns.push(path.clone());
+            }
+        }
+        Self(columns.into())
+    }
+}
+
 enum State {
     /// Rows are gathered to learn which columns want a dictionary.
     Sampling {
@@ -132,6 +156,16 @@ impl FileEncoder {
             row_count: 0,
             taken: 0,
         })
+    }
+
+    /// Begins a file whose dictionaries were chosen before: no rows are gathered for that.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_dictionaries(plan: &FilePlan, dictionaries: &Dictionaries) -> Result<Self> {
+        let mut encoder = Self::new(plan)?;
+        encoder.begin(&dictionaries.0)?;
+        Ok(encoder)
     }
 
     /// Appends rows. They must have the plan's Arrow schema, which is what
@@ -268,12 +302,20 @@ impl FileEncoder {
         };
         let batches = std::mem::take(batches);
         let dictionaries = dictionary::choose(&schema, &batches, &inner.dictionary);
+        self.begin(&dictionaries)?;
+        batches.iter().try_for_each(|batch| self.encode(batch))
+    }
+
+    /// From now on rows are encoded as they come.
+    fn begin(&mut self, dictionaries: &[ColumnPath]) -> Result<()> {
+        let inner = self.plan.inner();
+        let schema = SchemaDescriptor::new(inner.encoding_schema.clone());
         let no_stats: Vec<ColumnPath> = leaf_is_int96(inner, &schema)
             .zip(schema.columns())
             .filter(|(int96, _)| *int96)
             .map(|(_, column)| column.path().clone())
             .collect();
-        let properties = Arc::new(inner.properties(&dictionaries, &no_stats));
+        let properties = Arc::new(inner.properties(dictionaries, &no_stats));
         // Only carries schema and properties to the factory; nothing is written to it.
         let template =
             SerializedFileWriter::new(std::io::sink(), inner.encoding_schema.clone(), properties)?;
@@ -282,7 +324,7 @@ impl FileEncoder {
             factory,
             group: None,
         };
-        batches.iter().try_for_each(|batch| self.encode(batch))
+        Ok(())
     }
 
     fn encode(&mut self, batch: &RecordBatch) -> Result<()> {

@@ -17,7 +17,7 @@ mod reader;
 mod stats;
 mod types;
 
-pub use encoder::{EncodedFile, FileEncoder};
+pub use encoder::{Dictionaries, EncodedFile, FileEncoder};
 pub use error::{Error, Result};
 pub use normalise::{Normaliser, normalise};
 pub use plan::FilePlan;

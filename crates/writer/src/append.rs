@@ -34,14 +34,21 @@ use crate::views::BucketViews;
 use crate::worker::Worker;
 
 /// Rows per group worth a flush while everything goes straight into encoders: fewer make many
-/// small writes to encoders, more only take memory.
+/// small writes to encoders, more fall out of the processor's caches.
 const ROWS_PER_GROUP: usize = 1024;
+
+/// The same where groups are many. Encoders keep the rows of a page as they came; with so many of them
+/// open that is most of the table, so rows come a page at a time.
+const ROWS_PER_GROUP_OF_MANY: usize = 16_384;
+
+/// Groups that are many.
+const MANY: usize = 64;
 
 /// Least rows of such a flush.
 const FLUSH_ROWS: usize = 16_384;
 
-/// Most bytes of such a flush: more falls out of the processor's caches.
-const FLUSH_BYTES: usize = 16 << 20;
+/// Most bytes of such a flush.
+const FLUSH_BYTES: usize = 64 << 20;
 
 /// Groups remembered between barriers by a writer that needs to remember none.
 const REMEMBERED: usize = 16_384;
@@ -195,6 +202,7 @@ impl AppendWriter {
         let files = Arc::new(Files {
             plan: file_plan,
             schema_id: schema.id,
+            partition_keys: schema.partition_keys.clone(),
             names,
             next: AtomicU64::new(0),
             table,
@@ -465,8 +473,13 @@ impl AppendWriter {
         let straight = !self.summary.spilled
             && self.summary.open + self.touched.fresh <= self.summary.most_open;
         if straight {
-            let full = bytes >= FLUSH_BYTES.min(allowance / 16);
-            let enough = (self.touched.groups.len() * ROWS_PER_GROUP).max(FLUSH_ROWS);
+            let full = bytes >= FLUSH_BYTES.min(allowance / 8);
+            let groups = self.touched.groups.len();
+            let each = match groups > MANY {
+                true => ROWS_PER_GROUP_OF_MANY,
+                false => ROWS_PER_GROUP,
+            };
+            let enough = (groups * each).max(FLUSH_ROWS);
             return (full || rows >= enough, full);
         }
         // Two generations at a time: one is written while the next one fills.

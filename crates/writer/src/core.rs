@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
+use tidegate_datafile::Dictionaries;
 
 use crate::budget::Reservation;
 use crate::error::{Result, WriterError};
@@ -20,6 +21,13 @@ use crate::uploads::Uploads;
 
 /// Rows given to an encoder at once, which is also how exactly files end at their target size.
 const STEP_ROWS: usize = 16_384;
+
+/// Generations that are sorted as a whole; larger ones are gathered group by group, since a copy of
+/// all would fall out of the processor's caches.
+const ARRANGE_BYTES: usize = 8 << 20;
+
+/// Rows looked at to choose dictionaries.
+const SAMPLE_ROWS: usize = 8192;
 
 /// Rows that become one batch before they are encoded, where they come in small pieces.
 const MERGE_ROWS: usize = 8192;
@@ -57,6 +65,8 @@ pub(crate) struct Core {
     spill_limit: u64,
     /// Groups with an open file.
     open: Vec<GroupId>,
+    /// Chosen by the first rows after a barrier, for all files until the next one.
+    dictionaries: Option<Dictionaries>,
     /// Some open files take no rows before the barrier, since encoders have no more memory.
     frozen: bool,
 }
@@ -132,6 +142,7 @@ impl Core {
             spill_directory,
             spill_limit,
             open: Vec::new(),
+            dictionaries: None,
             frozen: false,
         }
     }
@@ -175,6 +186,10 @@ impl Core {
     /// local disk.
     pub(crate) fn flush(&mut self, mut generation: Generation) -> Result<Flushed> {
         generation.sort();
+        self.choose_dictionaries(&generation);
+        if generation.bytes() <= ARRANGE_BYTES.min(self.files.share.allowance() / 16) {
+            generation.arrange()?;
+        }
         let row_bytes = generation.row_bytes();
         let chosen = self.choose(&generation);
         let mut spill: Vec<&[Part]> = Vec::new();
@@ -244,6 +259,14 @@ impl Core {
         self.groups.get(group.index())
     }
 
+    fn choose_dictionaries(&mut self, generation: &Generation) {
+        if self.dictionaries.is_none() && !generation.is_empty() {
+            let sample = generation.sample(SAMPLE_ROWS);
+            let (plan, constant) = (&self.files.plan, &self.files.partition_keys);
+            self.dictionaries = Some(Dictionaries::choose(plan, &sample, constant));
+        }
+    }
+
     /// Which groups get an encoder: all where there is room for all, else the largest ones whose
     /// rows of this generation alone are worth one.
     fn choose(&self, generation: &Generation) -> Vec<GroupId> {
@@ -286,7 +309,11 @@ impl Core {
                 Some(file) => file,
                 None => {
                     self.open.push(group);
-                    files.open(&state.directory, state.next_sequence)?
+                    files.open(
+                        &state.directory,
+                        state.next_sequence,
+                        self.dictionaries.as_ref(),
+                    )?
                 }
             };
             let left = files.table.target_rows.saturating_sub(file.rows());
@@ -465,6 +492,7 @@ impl Core {
     /// Begins handing everything over.
     pub(crate) fn begin_drain(&mut self, mut generation: Generation) -> Drain {
         generation.sort();
+        self.choose_dictionaries(&generation);
         // Open files first: they hold memory.
         let mut order = self.open.clone();
         let mut rest: Vec<GroupId> = generation.groups().map(|(id, _)| id).collect();
@@ -492,6 +520,7 @@ impl Core {
                 self.runs.clear();
                 self.runs_charge.resize(0);
                 self.frozen = false;
+                self.dictionaries = None;
                 for group in &mut self.groups {
                     group.spilled_bytes = 0;
                     group.first_run = 0;

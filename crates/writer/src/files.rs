@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::record_batch::RecordBatch;
-use tidegate_datafile::{FileEncoder, FilePlan};
+use tidegate_datafile::{Dictionaries, FileEncoder, FilePlan};
 use tidegate_model::layout::DataFileName;
 use tidegate_model::options::DataFileOptions;
 use tidegate_model::{BinaryRow, DataFileMeta, FileSource, Level, SchemaId, SimpleStats};
@@ -23,6 +23,8 @@ use crate::uploads::{Ended, Sending, Uploads};
 pub(crate) struct Files {
     pub(crate) plan: FilePlan,
     pub(crate) schema_id: SchemaId,
+    /// One value per file.
+    pub(crate) partition_keys: Vec<String>,
     pub(crate) names: DataFileName,
     pub(crate) next: AtomicU64,
     pub(crate) table: DataFileOptions,
@@ -57,9 +59,18 @@ pub(crate) struct Finished {
 
 impl Files {
     /// Begins a file in `directory`, whose first row has the sequence number.
-    pub(crate) fn open(&self, directory: &str, first_sequence: i64) -> Result<OpenFile> {
+    pub(crate) fn open(
+        &self,
+        directory: &str,
+        first_sequence: i64,
+        dictionaries: Option<&Dictionaries>,
+    ) -> Result<OpenFile> {
         let name = self.names.nth(self.next.fetch_add(1, Ordering::Relaxed));
-        let encoder = FileEncoder::new(&self.plan).map_err(encoding(&name))?;
+        let encoder = match dictionaries {
+            Some(chosen) => FileEncoder::with_dictionaries(&self.plan, chosen),
+            None => FileEncoder::new(&self.plan),
+        };
+        let encoder = encoder.map_err(encoding(&name))?;
         Ok(OpenFile {
             encoder,
             path: format!("{directory}/{name}"),

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use arrow::array::{Array, ArrayData, UInt32Array};
-use arrow::compute::{interleave_record_batch, take_record_batch};
+use arrow::compute::{concat_batches, interleave_record_batch, take_record_batch};
 use arrow::record_batch::RecordBatch;
 
 use crate::budget::Reservation;
@@ -32,6 +32,8 @@ pub(crate) struct Generation {
     rows: usize,
     bytes: usize,
     charge: Option<Reservation>,
+    /// The rows of each group lie side by side in one batch.
+    arranged: bool,
 }
 
 #[derive(Debug)]
@@ -130,6 +132,71 @@ impl Generation {
         self.parts.sort_by_key(|part| part.group);
     }
 
+    /// Puts the rows of each group side by side, once sorted, so that gathering them copies nothing:
+    /// one copy of everything instead of one per group. For small generations, since for a moment
+    /// all rows are there three times.
+    pub(crate) fn arrange(&mut self) -> Result<()> {
+        let mixed = self.batches.iter().any(|held| held.rows.is_some());
+        let Some(first) = self.batches.first().filter(|_| mixed) else {
+            return Ok(());
+        };
+        let mut starts = Vec::with_capacity(self.batches.len());
+        let mut total = 0u32;
+        for held in &self.batches {
+            starts.push(total);
+            total += held.batch.num_rows() as u32;
+        }
+        let mut order: Vec<u32> = Vec::with_capacity(self.rows);
+        let mut parts: Vec<Part> = Vec::new();
+        for part in &self.parts {
+            let start = starts.get(part.batch as usize).copied().unwrap_or(0);
+            let held = self.batches.get(part.batch as usize);
+            let at = order.len() as u32;
+            match held.and_then(|held| held.rows.as_ref()) {
+                Some(rows) => {
+                    let rows = rows.get(part.start as usize..part.end as usize);
+                    order.extend(rows.unwrap_or_default().iter().map(|row| start + row));
+                }
+                None => order.extend(start + part.start..start + part.end),
+            }
+            match parts.last_mut() {
+                Some(last) if last.group == part.group => last.end = order.len() as u32,
+                _ => parts.push(Part {
+                    group: part.group,
+                    batch: 0,
+                    start: at,
+                    end: order.len() as u32,
+                }),
+            }
+        }
+        let failed = || WriterError::arrow("sorting rows by partition and bucket");
+        let batches = self.batches.iter().map(|held| &held.batch);
+        let all = match self.batches.len() {
+            1 => first.batch.clone(),
+            _ => concat_batches(first.batch.schema_ref(), batches).map_err(failed())?,
+        };
+        let batch = take_record_batch(&all, &UInt32Array::from(order)).map_err(failed())?;
+        self.batches = vec![Held { batch, rows: None }];
+        self.parts = parts;
+        self.arranged = true;
+        Ok(())
+    }
+
+    /// Some of the first rows.
+    pub(crate) fn sample(&self, rows: usize) -> Vec<RecordBatch> {
+        let mut left = rows;
+        let mut sample = Vec::new();
+        for held in &self.batches {
+            let batch = held.batch.slice(0, held.batch.num_rows().min(left));
+            left -= batch.num_rows();
+            sample.push(batch);
+            if left == 0 {
+                break;
+            }
+        }
+        sample
+    }
+
     /// Keeps only these of its parts; the memory stays held.
     pub(crate) fn keep(&mut self, parts: Vec<Part>) {
         self.rows = parts.iter().map(Part::rows).sum();
@@ -175,7 +242,7 @@ impl Generation {
                 Some(last) => *last as usize - first + 1 == list.len(),
                 None => true,
             };
-            if neighbours && end - start >= SLICE_ROWS {
+            if neighbours && (self.arranged || end - start >= SLICE_ROWS) {
                 gathered.emit(&mut each)?;
                 each(held.batch.slice(first, end - start))?;
                 continue;
