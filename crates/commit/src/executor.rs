@@ -402,7 +402,15 @@ impl Executor {
                 visible
             }
         };
-        let fact = publish(&self.meta.store, draft.id, &visible.bytes).await;
+        let fact = match publish(&self.meta.store, draft.id, &visible.bytes).await {
+            Ok(fact) => fact,
+            // No refusal of the table: the caller gets the store's own error and may try again.
+            Err(error) => {
+                let fact = Fact::PutRefused(error.to_string());
+                running.fault = Some(error);
+                fact
+            }
+        };
         match &fact {
             Fact::Created | Fact::ExistsOurs => {
                 let mut manifests = running

@@ -14,13 +14,14 @@ use crate::meta::Visible;
 use crate::properties::{Marks, PositionMarks};
 use crate::registry::Objects;
 
-/// Creates `snapshot-<id>` if it is absent and says what the store answered \[R-6].
-pub(crate) async fn publish(store: &Store, id: SnapshotId, bytes: &Bytes) -> Fact {
+/// Creates `snapshot-<id>` if it is absent and says what the store answered \[R-6]. An error is a put
+/// that provably had no effect, such as a full disk.
+pub(crate) async fn publish(store: &Store, id: SnapshotId, bytes: &Bytes) -> Result<Fact> {
     let path = layout::snapshot_path(id);
     probe::hit(probe::BEFORE_PUBLISH);
     let answer = store.create_if_absent(&path, bytes.clone()).await;
     probe::hit(probe::PUBLISHED);
-    match answer {
+    Ok(match answer {
         Create::Created => Fact::Created,
         Create::Exists(theirs) if theirs == *bytes => Fact::ExistsOurs,
         Create::Exists(theirs) => {
@@ -45,8 +46,8 @@ pub(crate) async fn publish(store: &Store, id: SnapshotId, bytes: &Bytes) -> Fac
             tracing::warn!(snapshot = %id, %error, "the publish was turned away; it will be put again");
             Fact::Unknown
         }
-        Create::Failed(error) => Fact::PutRefused(error.to_string()),
-    }
+        Create::Failed(error) => return Err(CommitError::store(format!("creating {path}"), error)),
+    })
 }
 
 /// Points LATEST at a visible snapshot. Best effort: it only saves readers a listing.

@@ -188,16 +188,25 @@ async fn a_publish_refused_for_good_cleans_up_its_own_attempt_only() {
     let store = table.store.clone().with_faults(faults.clone());
     let mut committer = table.committer_on(store, &first).await;
     let one = table.committable(&committer, 1, None).await;
-    faults.rule(
-        Rule::new(Fault::Before(ErrorKind::PermissionDenied))
-            .on(Op::Create)
-            .path("snapshot-"),
-    );
-    let outcome = committer.commit(&one).await.unwrap();
-    assert!(matches!(outcome, Outcome::Refused(_)), "{outcome:?}");
-    let seen = table.check().await;
-    // The data file stays: the committable may be offered again.
-    assert_eq!(seen.orphans.len(), 1, "{:?}", seen.orphans);
+    // The store said no, not the table: its own error comes back, and what it may be good for.
+    for (kind, means) in [
+        (
+            ErrorKind::PermissionDenied,
+            tidegate_sink::ErrorKind::Config,
+        ),
+        (ErrorKind::Full, tidegate_sink::ErrorKind::Exhausted),
+    ] {
+        faults.rule(
+            Rule::new(Fault::Before(kind))
+                .on(Op::Create)
+                .path("snapshot-"),
+        );
+        let error = committer.commit(&one).await.unwrap_err();
+        assert_eq!(error.kind(), means, "{error}");
+        let seen = table.check().await;
+        // The data file stays: the committable may be offered again.
+        assert_eq!(seen.orphans.len(), 1, "{:?}", seen.orphans);
+    }
     assert!(is_visible(&committer.commit(&one).await.unwrap()));
     assert_eq!(table.check().await.orphans, Vec::<String>::new());
 }
