@@ -49,6 +49,18 @@ pub enum RuntimeError {
         /// Who, and where it shows.
         why: String,
     },
+    /// A run failed while a newer one was registered: that one goes on with the job. Final \[R-2].
+    #[error(
+        "fenced: epoch {newer} on host {host} goes on with this job; what this run met: {cause}"
+    )]
+    Superseded {
+        /// The newer run.
+        newer: tidegate_sink::Epoch,
+        /// Where it runs.
+        host: String,
+        /// What failed here.
+        cause: String,
+    },
     /// The target refuses a commit. Final.
     #[error("{target} refuses the commit of checkpoint {identifier}: {why}")]
     Refused {
@@ -116,7 +128,7 @@ impl RuntimeError {
             Self::Target { source, .. } => source.kind(),
             Self::Recovery(source) => source.kind(),
             Self::Positions { .. } => ErrorKind::Corrupt,
-            Self::Fenced { .. } => ErrorKind::Fenced,
+            Self::Fenced { .. } | Self::Superseded { .. } => ErrorKind::Fenced,
             Self::Refused { .. } => ErrorKind::Refused,
             Self::Undecided { .. } => ErrorKind::Undecided,
             Self::CommitFails { .. } | Self::Checkpoints { .. } => ErrorKind::Transient,

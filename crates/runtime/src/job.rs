@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use tidegate_recovery::{CheckpointStore, EndKind, Registry};
-use tidegate_sink::{CheckpointId, Epoch, JobName, SinkError, Target};
+use tidegate_sink::{CheckpointId, Epoch, ErrorKind, JobName, SinkError, Target};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -213,6 +213,31 @@ impl Job {
         end
     }
 
+    /// Why a run really failed: where a newer run is registered, it has removed this one's files or
+    /// taken its place in the store, and starting again would take the job back from it \[R-2].
+    /// What says more by itself (an undecided commit, wrong input) stays as it is.
+    async fn superseded(&self, epoch: Epoch, error: RuntimeError) -> RuntimeError {
+        let telling = matches!(
+            error.kind(),
+            ErrorKind::Fenced | ErrorKind::Undecided | ErrorKind::Data | ErrorKind::Config
+        );
+        if telling {
+            return error;
+        }
+        match self.parts.registry.job(&self.parts.job).await {
+            Ok(status) => match status.newest() {
+                Some(newest) if newest.registration.epoch() > epoch => RuntimeError::Superseded {
+                    newer: newest.registration.epoch(),
+                    host: newest.registration.host.clone(),
+                    cause: error.to_string(),
+                },
+                _ => error,
+            },
+            // The store does not tell: the first error says more than this one.
+            Err(_) => error,
+        }
+    }
+
     fn summary(&self) -> Summary {
         let progress = self.parts.progress.borrow();
         Summary {
@@ -251,7 +276,7 @@ impl Job {
                     let report = Box::pin(run::run(parts, *begin, stop.clone())).await;
                     match report.result {
                         Ok(end) => return Ok(self.ended(epoch, end, report.checkpoint).await),
-                        Err(error) => (error, report.checkpoint),
+                        Err(error) => (self.superseded(epoch, error).await, report.checkpoint),
                     }
                 }
                 Ok(Begun::NothingNew) if restarts.total() > 0 => {
