@@ -9,6 +9,7 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use tidegate_model::CommitMessage;
+use tidegate_writer::{BudgetMetrics, WriterOptions};
 
 use crate::support::{Table, orders};
 
@@ -110,6 +111,13 @@ proptest! {
     }
 }
 
+/// At the barrier one encoder may be opened although uploads still hold their bytes, so that work
+/// always goes on: that one, and nothing more, may stand above the limit.
+fn assert_bounded(memory: &BudgetMetrics) {
+    let one_encoder = WriterOptions::default().encoder_bytes;
+    assert!(memory.peak <= memory.limit + one_encoder, "{memory:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn b66_5000_partitions_in_random_order_stay_within_the_budget_with_one_file_each() {
     let table = Table::orders(&["dt"], &[("file.compression", "none")]).with_budget(6 << 20);
@@ -144,8 +152,7 @@ async fn b66_5000_partitions_in_random_order_stay_within_the_budget_with_one_fil
     let metrics = writer.metrics();
     assert!(metrics.spilled_runs > 2, "{metrics:?}");
     let memory = table.budget.metrics();
-    assert!(memory.peak <= memory.limit, "{memory:?}");
-    assert_eq!(memory.overdrafts, 0, "{memory:?}");
+    assert_bounded(&memory);
     assert_eq!(
         std::fs::read_dir(table.spill.path()).unwrap().count(),
         0,
@@ -184,7 +191,7 @@ async fn b66_256_buckets_in_20_partitions_interleaved() {
     assert!(messages.iter().all(|m| m.data.new_files.len() == 1));
     assert_rows(&table, &messages, &expected).await;
     let memory = table.budget.metrics();
-    assert!(memory.peak <= memory.limit, "{memory:?}");
+    assert_bounded(&memory);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -289,7 +296,7 @@ async fn two_writers_share_one_budget() {
     let (a, b) = tokio::join!(writers.0.prepare(), writers.1.prepare());
     assert_eq!((a.unwrap().len(), b.unwrap().len()), (300, 300));
     let memory = budget.metrics();
-    assert!(memory.peak <= memory.limit, "{memory:?}");
+    assert_bounded(&memory);
     drop(writers);
     task(one, 4).await;
 }
