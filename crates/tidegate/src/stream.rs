@@ -14,8 +14,7 @@ use tidegate_recovery::{
 };
 use tidegate_sink::{
     CheckpointId, CommitContext, Committable, Committer, ErrorKind, JobName, Outcome, Positions,
-    Published, RecoveryManager, Restored, Rows, Run, SinkError, Target,
-    Writer, probe,
+    Published, RecoveryManager, Restored, Rows, Run, SinkError, Target, Writer, probe,
 };
 use tidegate_storage::Store;
 
