@@ -17,6 +17,7 @@ use arrow::datatypes::DataType as Arrow;
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::basic::Type as PhysicalType;
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, SchemaDescriptor};
@@ -390,10 +391,23 @@ impl FileEncoder {
         let mut row_group = self.writer.next_row_group()?;
         for (index, (writer, column)) in open.leaves.into_iter().zip(columns).enumerate() {
             let mut chunk = writer.close()?;
+            let floating = matches!(
+                column.physical_type(),
+                PhysicalType::FLOAT | PhysicalType::DOUBLE
+            );
+            let may_hold_nan = floating && !self.stats.free_of_nan(index);
+            if may_hold_nan {
+                // Bounds of pages are wrong for the same reason as those of the chunk.
+                chunk.close_mut().column_index = None;
+            }
             let metadata = &mut chunk.close_mut().metadata;
             self.stats
                 .add_chunk(index, metadata.statistics(), metadata.num_values());
-            let footer = metadata.statistics().map(crate::stats::shorten);
+            let footer = metadata.statistics().map(if may_hold_nan {
+                crate::stats::without_bounds
+            } else {
+                crate::stats::shorten
+            });
             let mut builder = ColumnChunkMetaData::builder(column)
                 .set_compression(metadata.compression())
                 .set_encodings_mask(*metadata.encodings_mask())
@@ -425,8 +439,7 @@ fn leaf_is_int96<'a>(
     schema: &'a SchemaDescriptor,
 ) -> impl Iterator<Item = bool> + 'a {
     let file = SchemaDescriptor::new(inner.file_schema.clone());
-    (0..schema.num_columns())
-        .map(move |i| file.column(i).physical_type() == parquet::basic::Type::INT96)
+    (0..schema.num_columns()).map(move |i| file.column(i).physical_type() == PhysicalType::INT96)
 }
 
 /// The array with every `INT96` leaf as twelve bytes; unchanged where it has none.

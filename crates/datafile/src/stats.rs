@@ -94,6 +94,11 @@ impl Collector {
         }
     }
 
+    /// True where a leaf is a column of its own and none of its values so far is NaN.
+    pub(crate) fn free_of_nan(&self, leaf: usize) -> bool {
+        self.columns.iter().any(|c| c.leaf == Some(leaf) && !c.nan)
+    }
+
     /// Takes what the encoder of a leaf says of a finished row group of `values` values, nulls included.
     pub(crate) fn add_chunk(&mut self, leaf: usize, stats: Option<&Statistics>, values: i64) {
         let Some(column) = self.columns.iter_mut().find(|c| c.leaf == Some(leaf)) else {
@@ -314,6 +319,17 @@ fn of_bytes(v: &[u8], logical: &LogicalType) -> Option<Datum> {
         }
         _ => return None,
     })
+}
+
+/// The same null count without bounds: the Parquet library leaves NaN out of its bounds, so a reader
+/// that looks for NaN, which Paimon's do by equality, would skip rows that are there.
+pub(crate) fn without_bounds(stats: &Statistics) -> Statistics {
+    let (distinct, nulls) = (stats.distinct_count_opt(), stats.null_count_opt());
+    match stats {
+        Statistics::Float(_) => Statistics::float(None, None, distinct, nulls, false),
+        Statistics::Double(_) => Statistics::double(None, None, distinct, nulls, false),
+        other => other.clone(),
+    }
 }
 
 /// The same statistics with long byte strings cut, for the footer.

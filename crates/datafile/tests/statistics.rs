@@ -106,6 +106,55 @@ fn row_groups_of_nothing_but_nulls_do_not_hide_the_bounds_of_others() {
     );
 }
 
+/// Readers prune row groups and pages by the footer. The Parquet library leaves NaN out of its bounds,
+/// so Java's `= NaN` would skip rows that are there.
+#[test]
+fn the_footer_bounds_no_chunk_that_holds_nan() {
+    let floats = |nan: bool| -> ArrayRef {
+        let odd = if nan { f32::NAN } else { 3.0 };
+        Arc::new(arrow::array::Float32Array::from(vec![
+            Some(1.0),
+            None,
+            Some(odd),
+        ]))
+    };
+    let doubles = |nan: bool| -> ArrayRef {
+        let odd = if nan { f64::NAN } else { 3.0 };
+        Arc::new(Float64Array::from(vec![Some(1.0), None, Some(odd)]))
+    };
+    for nan in [false, true] {
+        for (logical, array) in [(L::Float, floats(nan)), (L::Double, doubles(nan))] {
+            let file = encode(logical.clone(), &[], vec![array]);
+            let reader = SerializedFileReader::new(file.last_bytes).unwrap();
+            let chunk = reader.metadata().row_group(0).column(0).clone();
+            let stats = chunk.statistics().unwrap();
+            assert_eq!(stats.null_count_opt(), Some(1));
+            let bounded = stats.min_bytes_opt().is_some() || stats.max_bytes_opt().is_some();
+            assert_eq!(bounded, !nan, "{logical}");
+            assert_eq!(
+                chunk.column_index_offset().is_some(),
+                !nan,
+                "{logical}: pages"
+            );
+        }
+    }
+    // Values inside lists are not looked at one by one, so they are never bounded.
+    let list =
+        arrow::array::ListArray::from_iter_primitive::<arrow::datatypes::Float64Type, _, _>(vec![
+            Some(vec![Some(1.0), Some(f64::NAN)]),
+        ]);
+    let element = L::Array(Box::new(tidegate_model::DataType::nullable(L::Double)));
+    let file = encode(element, &[], vec![Arc::new(list)]);
+    let reader = SerializedFileReader::new(file.last_bytes).unwrap();
+    let chunk = reader.metadata().row_group(0).column(0).clone();
+    assert!(
+        chunk
+            .statistics()
+            .is_none_or(|s| s.min_bytes_opt().is_none())
+    );
+    assert!(chunk.column_index_offset().is_none());
+}
+
 /// As Java: NaN is above everything and is stored as the maximum.
 #[test]
 fn nan_is_the_maximum() {

@@ -298,6 +298,22 @@ impl Registry {
         }
     }
 
+    /// The run that took the place of this one: registered with a newer epoch, the newest of them.
+    ///
+    /// # Errors
+    /// Where registrations cannot be listed or read.
+    pub async fn successor(
+        &self,
+        job: &JobName,
+        epoch: Epoch,
+    ) -> Result<Option<Registration>, RecoveryError> {
+        let (listed, _) = self.list(job).await?;
+        match listed.last() {
+            Some(newest) if *newest > epoch => self.read(&epoch_name(job, *newest)).await,
+            _ => Ok(None),
+        }
+    }
+
     /// Registers a new run: its epoch is above every registered one and the restored record's.
     ///
     /// # Errors

@@ -224,17 +224,14 @@ impl Job {
         if telling {
             return error;
         }
-        match self.parts.registry.job(&self.parts.job).await {
-            Ok(status) => match status.newest() {
-                Some(newest) if newest.registration.epoch() > epoch => RuntimeError::Superseded {
-                    newer: newest.registration.epoch(),
-                    host: newest.registration.host.clone(),
-                    cause: error.to_string(),
-                },
-                _ => error,
+        match self.parts.registry.successor(&self.parts.job, epoch).await {
+            Ok(Some(newer)) => RuntimeError::Superseded {
+                newer: newer.epoch(),
+                host: newer.host.clone(),
+                cause: error.to_string(),
             },
-            // The store does not tell: the first error says more than this one.
-            Err(_) => error,
+            // The store does not tell: the first error says more than a second one.
+            Ok(None) | Err(_) => error,
         }
     }
 

@@ -432,6 +432,25 @@ impl Coordinator<'_> {
         kind: RecordKind,
         positions: Positions,
     ) -> Result<(), RuntimeError> {
+        // The newest run wins the job. Commits find out by themselves; an idle run would not, and
+        // its records would fence the one that came to take over.
+        match self
+            .parts
+            .registry
+            .successor(&self.run.job, self.run.epoch)
+            .await
+        {
+            Ok(None) => {}
+            Ok(Some(newer)) => {
+                return Err(RuntimeError::Superseded {
+                    newer: newer.epoch(),
+                    host: newer.host.clone(),
+                    cause: format!("checkpoint {id} is not recorded any more"),
+                });
+            }
+            Err(error) if error.kind().is_final() => return Err(error.into()),
+            Err(error) => return self.failed(id, error.to_string()),
+        }
         let waiting = self.commits.waiting().chain(&self.unrecorded);
         let record = CheckpointRecord {
             kind,

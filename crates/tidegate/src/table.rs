@@ -22,7 +22,8 @@ pub struct Table {
 }
 
 pub(crate) async fn create(store: &Store, schema: &TableSchema, name: &str) -> Result<()> {
-    // A table that could never be committed to is refused before it exists.
+    // A table that could never be written or committed to is refused before it exists.
+    crate::target::writer_memory(schema, name)?;
     store.probe_create().await?;
     match tidegate_commit::create_table(store, schema).await {
         Err(CommitError::TableExists { url }) => Err(Error::Exists(format!(

@@ -51,25 +51,29 @@ pub struct TableTarget {
     memory: WriterMemory,
 }
 
+/// What writers of a table remember; an error where this build cannot write it rightly, naming the
+/// option.
+pub(crate) fn writer_memory(schema: &TableSchema, name: &str) -> Result<WriterMemory> {
+    if let Some(why) = tidegate_model::options::unsupported_for_write(schema) {
+        return Err(Error::Config(format!(
+            "table `{name}` cannot be written: {why}"
+        )));
+    }
+    match schema.bucket_mode()? {
+        BucketMode::Unaware => Ok(WriterMemory::Nothing),
+        BucketMode::Fixed(_) => Ok(WriterMemory::BucketState),
+        BucketMode::Dynamic | BucketMode::CrossPartition | BucketMode::Postpone => {
+            Err(Error::Config(format!(
+                "table `{name}` has a primary key; this build writes append tables"
+            )))
+        }
+    }
+}
+
 impl TableTarget {
     pub(crate) fn new(table: Table, options: TargetOptions) -> Result<Self> {
         let schema = table.schema();
-        if let Some(why) = tidegate_model::options::unsupported_for_write(schema) {
-            return Err(Error::Config(format!(
-                "table `{}` cannot be written: {why}",
-                table.name()
-            )));
-        }
-        let memory = match schema.bucket_mode()? {
-            BucketMode::Unaware => WriterMemory::Nothing,
-            BucketMode::Fixed(_) => WriterMemory::BucketState,
-            BucketMode::Dynamic | BucketMode::CrossPartition | BucketMode::Postpone => {
-                return Err(Error::Config(format!(
-                    "table `{}` has a primary key; this build writes append tables",
-                    table.name()
-                )));
-            }
-        };
+        let memory = writer_memory(schema, table.name())?;
         let arrow = tidegate_datafile::arrow_schema(&schema.fields)
             .map_err(|e| Error::Config(format!("table `{}`: {e}", table.name())))?;
         Ok(Self {

@@ -141,6 +141,18 @@ fn explain(report: &MismatchReport, args: &RunArgs) -> String {
     if let Some(checkpoint) = report.checkpoint {
         text.push_str(&format!("  checkpoint looked at:       {checkpoint}\n"));
     }
+    if let Why::OtherJob(jobs) = &report.why {
+        text.push_str("Ways out:\n");
+        for job in jobs {
+            text.push_str(&format!(
+                "  --adopt {job}\n    would: go on where job `{job}` stands, under the new name\n"
+            ));
+        }
+        text.push_str(
+            "  --new-job\n    would: start anew; rows that the other job took come again\n",
+        );
+        return text.trim_end().to_owned();
+    }
     text.push_str("Ways out; take one with --on-mismatch WAY -y:\n");
     for (way, plan) in &report.ways {
         text.push_str(&format!("  {}\n", way_name(*way)));

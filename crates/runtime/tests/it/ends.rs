@@ -10,7 +10,9 @@ use tidegate_sink::*;
 use crate::rig::*;
 
 /// A job that is started, looked at and stopped.
-async fn start(rig: &Rig) -> (Stop, tokio::task::JoinHandle<Result<JobEnd, RuntimeError>>) {
+pub(crate) async fn start(
+    rig: &Rig,
+) -> (Stop, tokio::task::JoinHandle<Result<JobEnd, RuntimeError>>) {
     let (stop, signal) = Stop::new();
     (stop, tokio::spawn(rig.job().run(signal)))
 }

@@ -238,6 +238,28 @@ async fn r_5_a_second_process_fences_the_first() {
     }
 }
 
+/// An idle run commits nothing, so no commit fences it: it must see by itself that a newer run is
+/// registered, and never fence that one by its records.
+#[tokio::test(start_paused = true)]
+async fn r_2_an_idle_run_gives_way_to_a_newer_one() {
+    for idle in [40, 200, 1000] {
+        let source = rows_in_splits(1, 2).unbounded();
+        let rig = Rig::new(source.clone());
+        let (_stop_first, first) = crate::ends::start(&rig).await;
+        tokio::time::sleep(MS(300 + idle)).await;
+        let (stop, second) = crate::ends::start(&rig).await;
+        let first = tokio::time::timeout(MS(5_000), first).await;
+        let first = first.expect("the older run goes on").unwrap().unwrap_err();
+        assert_eq!(first.kind(), ErrorKind::Fenced, "{first}");
+        source.push("split-0", batch(10..20));
+        tokio::time::sleep(MS(500)).await;
+        stop.request();
+        let second = second.await.unwrap();
+        assert!(matches!(second, Ok(JobEnd::Stopped(_))), "{second:?}");
+        assert_eq!(rig.lake.rows(), (0..20).collect::<Vec<_>>());
+    }
+}
+
 /// B05: another host, another parallelism, the same commit user and every row once.
 #[test]
 fn b05_restarted_elsewhere_with_other_parallelism_every_row_is_there_once() {

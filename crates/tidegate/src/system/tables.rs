@@ -312,11 +312,8 @@ pub async fn files(table: &Table, at: Option<SnapshotId>) -> Result<Sheet> {
             .map(|s| s.fields.as_slice())
             .unwrap_or_default();
         let stats = StatTexts::of(file, fields)?;
-        let path = if split.path.contains("://") {
-            split.path.clone()
-        } else {
-            table.store().url_of(&split.path)
-        };
+        let outside = file.external_path.clone();
+        let path = outside.unwrap_or_else(|| table.store().url_of(&split.path));
         sheet.push(vec![
             texts.braces(&split.partition)?.into(),
             Cell::Int(i64::from(split.bucket.0)),
@@ -479,13 +476,14 @@ pub async fn partitions(table: &Table, at: Option<SnapshotId>) -> Result<Sheet> 
         "deleted_record_count",
     ]);
     let texts = PartitionTexts::of(table.schema());
-    let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
+    // By the row: different partitions may have the same text, such as null and blank.
+    let mut sums: BTreeMap<(String, BinaryRow), Sum> = BTreeMap::new();
     for split in plan(table, at).await?.splits() {
-        sums.entry(texts.spec(&split.partition)?)
+        sums.entry((texts.spec(&split.partition)?, split.partition.clone()))
             .or_default()
             .add(split);
     }
-    for (partition, sum) in sums {
+    for ((partition, _), sum) in sums {
         sheet.push(vec![
             partition.into(),
             sum.rows.into(),
@@ -513,13 +511,14 @@ pub async fn buckets(table: &Table, at: Option<SnapshotId>) -> Result<Sheet> {
         "last_update_time",
     ]);
     let texts = PartitionTexts::of(table.schema());
-    let mut sums: BTreeMap<(String, i32), Sum> = BTreeMap::new();
+    let mut sums: BTreeMap<(String, BinaryRow, i32), Sum> = BTreeMap::new();
     for split in plan(table, at).await?.splits() {
-        sums.entry((texts.braces(&split.partition)?, split.bucket.0))
+        let text = texts.braces(&split.partition)?;
+        sums.entry((text, split.partition.clone(), split.bucket.0))
             .or_default()
             .add(split);
     }
-    for ((partition, bucket), sum) in sums {
+    for ((partition, _, bucket), sum) in sums {
         sheet.push(vec![
             partition.into(),
             Cell::Int(i64::from(bucket)),

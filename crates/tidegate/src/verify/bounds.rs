@@ -65,7 +65,8 @@ impl Bounds {
                 name: field.name.clone(),
                 min,
                 max,
-                nulls: counts.get(i).copied().flatten(),
+                // Java writes -1 where it did not count.
+                nulls: counts.get(i).copied().flatten().filter(|n| *n >= 0),
                 seen_nulls: 0,
                 broken: None,
             });

@@ -576,7 +576,7 @@ impl Check<'_> {
                 .collect();
             for split in splits {
                 self.files.insert(split.path.clone(), split.file.file_size);
-                let outside = split.path.contains("://");
+                let outside = split.file.external_path.is_some();
                 if !outside {
                     match self.table.store().head(&split.path).await? {
                         None => {
