@@ -5,6 +5,7 @@ use std::collections::btree_map::Entry;
 
 use tidegate_commit::Marks;
 use tidegate_model::layout::PartitionPaths;
+use tidegate_model::options::TableOptions;
 use tidegate_model::snapshot::CommitKind;
 use tidegate_model::{
     BinaryRow, DataField, DataFileMeta, Datum, FileSource, LogicalType, SchemaId, Snapshot,
@@ -186,37 +187,42 @@ impl SchemaJson {
 
 /// Texts of partition values: `{2024-01-01, 7}` and `dt=2024-01-01/hh=7`.
 struct PartitionTexts {
-    names: Vec<String>,
+    /// Null and blank values are the name of their directory.
     paths: PartitionPaths,
 }
 
 impl PartitionTexts {
-    fn of(schema: &TableSchema) -> Self {
-        let columns: Vec<(String, LogicalType)> = schema
+    fn of(schema: &TableSchema) -> Result<Self> {
+        let columns = schema
             .partition_keys
             .iter()
             .filter_map(|key| schema.field(key))
             .map(|f| (f.name.clone(), f.data_type.logical.clone()))
             .collect();
-        let names = columns.iter().map(|(name, _)| name.clone()).collect();
-        Self {
-            names,
-            paths: PartitionPaths::new(columns, "null", false),
-        }
+        let default_name = TableOptions::of(schema)?.partition_default_name;
+        Ok(Self {
+            paths: PartitionPaths::new(columns, default_name, false),
+        })
     }
 
+    /// The values themselves: `null` and blanks are told apart.
     fn braces(&self, partition: &BinaryRow) -> Result<String> {
-        Ok(format!("{{{}}}", self.paths.names(partition)?.join(", ")))
+        let mut values = self.paths.names(partition)?;
+        let row = partition.reader();
+        for (i, (value, (_, logical))) in values.iter_mut().zip(self.paths.columns()).enumerate() {
+            if row.is_null(i)? {
+                "null".clone_into(value);
+            } else if matches!(logical, LogicalType::Char(_) | LogicalType::VarChar(_)) {
+                row.str(i)?.unwrap_or_default().clone_into(value);
+            }
+        }
+        Ok(format!("{{{}}}", values.join(", ")))
     }
 
     fn spec(&self, partition: &BinaryRow) -> Result<String> {
         let values = self.paths.names(partition)?;
-        let parts: Vec<String> = self
-            .names
-            .iter()
-            .zip(values)
-            .map(|(n, v)| format!("{n}={v}"))
-            .collect();
+        let names = self.paths.columns().iter().map(|(name, _)| name);
+        let parts: Vec<String> = names.zip(values).map(|(n, v)| format!("{n}={v}")).collect();
         Ok(parts.join("/"))
     }
 }
@@ -247,7 +253,7 @@ pub async fn manifests(table: &Table, at: Option<SnapshotId>) -> Result<Sheet> {
     let Some(snapshot) = snapshot_at(table, at).await? else {
         return Ok(sheet);
     };
-    let texts = PartitionTexts::of(table.schema());
+    let texts = PartitionTexts::of(table.schema())?;
     for list in [&snapshot.base_manifest_list, &snapshot.delta_manifest_list] {
         for m in manifest_list(table.store(), list).await? {
             sheet.push(vec![
@@ -299,7 +305,7 @@ pub async fn files(table: &Table, at: Option<SnapshotId>) -> Result<Sheet> {
         "write_cols",
     ]);
     let plan = plan(table, at).await?;
-    let texts = PartitionTexts::of(table.schema());
+    let texts = PartitionTexts::of(table.schema())?;
     let reader = TableReader::new(table.store().clone());
     let mut schemas: BTreeMap<SchemaId, TableSchema> = BTreeMap::new();
     for split in plan.splits() {
@@ -475,7 +481,7 @@ pub async fn partitions(table: &Table, at: Option<SnapshotId>) -> Result<Sheet> 
         "total_buckets",
         "deleted_record_count",
     ]);
-    let texts = PartitionTexts::of(table.schema());
+    let texts = PartitionTexts::of(table.schema())?;
     // By the row: different partitions may have the same text, such as null and blank.
     let mut sums: BTreeMap<(String, BinaryRow), Sum> = BTreeMap::new();
     for split in plan(table, at).await?.splits() {
@@ -510,7 +516,7 @@ pub async fn buckets(table: &Table, at: Option<SnapshotId>) -> Result<Sheet> {
         "file_count",
         "last_update_time",
     ]);
-    let texts = PartitionTexts::of(table.schema());
+    let texts = PartitionTexts::of(table.schema())?;
     let mut sums: BTreeMap<(String, BinaryRow, i32), Sum> = BTreeMap::new();
     for split in plan(table, at).await?.splits() {
         let text = texts.braces(&split.partition)?;
