@@ -1,7 +1,8 @@
 //! Creation on a local disk between processes (case B20, steps 1 and 3).
 
 use std::collections::BTreeMap;
-use std::process::Command;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use bytes::Bytes;
 use tidegate_storage::{Create, Store};
@@ -10,6 +11,8 @@ const DIRECTORY: &str = "TIDEGATE_TEST_RACE_DIRECTORY";
 const NAME: &str = "TIDEGATE_TEST_RACE_NAME";
 const PROCESSES: usize = 16;
 const ROUNDS: usize = 200;
+/// What a process says at the starting line, and after each round.
+const READY: &str = "ready for the next round";
 
 /// Does nothing unless it was started by the test below.
 #[tokio::test(flavor = "multi_thread")]
@@ -21,6 +24,9 @@ async fn one_of_the_racing_processes() {
     let store = Store::open(&directory, &BTreeMap::new()).unwrap();
     let mut won = String::new();
     for round in 0..ROUNDS {
+        println!("\n{READY}");
+        let mut go = String::new();
+        std::io::stdin().read_line(&mut go).unwrap();
         let mine = Bytes::from(format!("{name} ").repeat(round + 1));
         match store
             .create_if_absent(&format!("deep/er/race-{round}"), mine)
@@ -45,13 +51,49 @@ async fn one_of_the_racing_processes() {
         .unwrap();
 }
 
+/// A racing process and the lines to it.
+struct Runner {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+}
+
+impl Runner {
+    fn new(mut child: Child) -> Self {
+        let to = child.stdin.take().unwrap();
+        let from = BufReader::new(child.stdout.take().unwrap());
+        Self { child, to, from }
+    }
+
+    fn wait_until_ready(&mut self) {
+        let mut line = String::new();
+        while line.trim_end() != READY {
+            line.clear();
+            assert!(
+                self.from.read_line(&mut line).unwrap() > 0,
+                "a process ended early"
+            );
+        }
+    }
+
+    fn go(&mut self) {
+        self.to.write_all(b"go\n").unwrap();
+    }
+
+    fn end(mut self) {
+        drop(self.to);
+        std::io::copy(&mut self.from, &mut std::io::sink()).unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
 #[test]
 fn b20_of_sixteen_processes_one_wins_each_round() {
     let dir = tempfile::tempdir().unwrap();
     let test = std::env::current_exe().unwrap();
-    let children: Vec<_> = (0..PROCESSES)
+    let mut runners: Vec<Runner> = (0..PROCESSES)
         .map(|i| {
-            Command::new(&test)
+            let child = Command::new(&test)
                 .args([
                     "--exact",
                     "processes::one_of_the_racing_processes",
@@ -59,12 +101,21 @@ fn b20_of_sixteen_processes_one_wins_each_round() {
                 ])
                 .env(DIRECTORY, dir.path())
                 .env(NAME, format!("process-{i}"))
-                .spawn()
-                .unwrap()
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn();
+            Runner::new(child.unwrap())
         })
         .collect();
-    for mut child in children {
-        assert!(child.wait().unwrap().success());
+    // All stand at the line before any is sent off; who is told first changes with the round.
+    for round in 0..ROUNDS {
+        runners.iter_mut().for_each(Runner::wait_until_ready);
+        for i in 0..PROCESSES {
+            runners[(i + round) % PROCESSES].go();
+        }
+    }
+    for runner in runners {
+        runner.end();
     }
     let mut winners: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     for i in 0..PROCESSES {
