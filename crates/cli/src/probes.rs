@@ -3,7 +3,8 @@
 //! Owns two environment variables that only labs set:
 //!
 //! * `TIDEGATE_STOP_AT=NAME[:N]` ends the process by SIGKILL when it passes the place for the N-th
-//!   time (the first by default): no destructor runs, nothing is flushed.
+//!   time (the first by default): no destructor runs, nothing is flushed. `row-taken:N` ends it when
+//!   the N-th row of this run was taken from the source.
 //! * `TIDEGATE_PROBE_FILE=FILE` keeps the name of the last place passed in a file, so that whoever
 //!   kills the process sees where it was.
 
@@ -32,7 +33,7 @@ pub(crate) fn start() -> Result<()> {
                 Some((name, n)) => (name.to_owned(), n.parse().map_err(|_| unknown(&text))?),
                 None => (text.clone(), 1),
             };
-            if !probe::ALL.contains(&name.as_str()) {
+            if !probe::ALL.contains(&name.as_str()) && name != probe::ROW_TAKEN {
                 return Err(unknown(&text));
             }
             Some((name, nth))
@@ -65,14 +66,18 @@ pub(crate) fn start() -> Result<()> {
 
 fn unknown(text: &str) -> Failure {
     Failure::config(format!(
-        "TIDEGATE_STOP_AT={text}: expected NAME[:N] with NAME one of {}",
-        probe::ALL.join(", ")
+        "TIDEGATE_STOP_AT={text}: expected NAME[:N] with NAME one of {}, {}",
+        probe::ALL.join(", "),
+        probe::ROW_TAKEN
     ))
 }
 
 fn passed(name: &'static str) {
     let Some(lab) = LAB.get() else { return };
-    if let Some(file) = &lab.file {
+    // Rows come in between all other places and would hide them.
+    if let Some(file) = &lab.file
+        && name != probe::ROW_TAKEN
+    {
         // One write of fixed length: a reader never sees half a name. A lab that cannot write sees
         // an old name and nothing worse.
         let _lost = file.write_all_at(format!("{name:<32}\n").as_bytes(), 0);

@@ -23,6 +23,9 @@ pub const REGISTRATION_VERSION: u32 = 1;
 
 const JOBS: &str = "tidegate/jobs";
 
+/// Runs that a rollback registers again at most: more than a job ever had that was not tampered with.
+const RECALLED: usize = 10_000;
+
 /// A commit user for a new job: random, so that no two jobs ever share one \[R-1].
 pub fn new_commit_user() -> CommitUser {
     let random = uuid::Uuid::new_v4().to_string();
@@ -66,8 +69,16 @@ pub struct Registration {
     /// The name under which the job goes on \[R-17].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopted_by: Option<String>,
+    /// Not written by the run itself, see [`Registry::recall`].
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub recalled: bool,
     /// Random: two processes that start at once must not write equal bytes.
     nonce: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl Registration {
@@ -454,6 +465,37 @@ impl Registry {
         Ok(())
     }
 
+    /// Registers all runs before this one that are not registered any more. A rollback makes garbage
+    /// of files that were visible when their run's registration went, and who cleans up knows a
+    /// run's files by its registration only \[R-13]. To be called before the rollback's first delete,
+    /// so that whatever interrupts it, a later run still finds them.
+    ///
+    /// # Errors
+    /// Where the own registration is absent, or one cannot be written.
+    pub async fn recall(&self, run: &Run) -> Result<(), RecoveryError> {
+        let own = epoch_name(&run.job, run.epoch);
+        let Some(like) = self.read::<Registration>(&own).await? else {
+            return Err(self.unreadable(&own, "it is absent".to_owned()));
+        };
+        let (listed, _) = self.list(&run.job).await?;
+        let gone = (1..run.epoch.0).rev().map(Epoch).take(RECALLED);
+        for epoch in gone.filter(|epoch| !listed.contains(epoch)) {
+            let registration = Registration {
+                epoch: epoch.0,
+                prefix: run_prefix(&run.user, epoch).0,
+                restored: None,
+                recalled: true,
+                nonce: uuid::Uuid::new_v4().to_string(),
+                ..like.clone()
+            };
+            let name = epoch_name(&run.job, epoch);
+            let bytes = self.bytes(&name, &registration)?;
+            // Theirs is as good as ours.
+            create::create(&self.store, &name, bytes, "registering an old run again").await?;
+        }
+        Ok(())
+    }
+
     /// Which jobs are registered with which user: what [`crate::CheckpointStore::adoptable`] asks.
     ///
     /// # Errors
@@ -485,6 +527,7 @@ fn registration(claim: &Claim, job: &JobName, epoch: Epoch) -> Registration {
         restored: claim.restored.map(|(_, id)| id.0),
         adopted_from: None,
         adopted_by: None,
+        recalled: false,
         nonce: uuid::Uuid::new_v4().simple().to_string(),
     }
 }

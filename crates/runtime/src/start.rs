@@ -113,7 +113,7 @@ pub(crate) async fn start(
     tracing::info!(job = %run.job, epoch = %run.epoch, restored = ?run.restored.map(|id| id.0), "run");
     parts.show(|progress| progress.phase = Phase::Recovering);
     let mut committer = open_committer(parts, &run).await?;
-    let settled = match settle(parts, &found, way, committer.as_mut()).await? {
+    let settled = match settle(parts, &found, way, &run, committer.as_mut()).await? {
         Ok(settled) => settled,
         // The target changed since it was looked at.
         Err(why) => {
@@ -121,7 +121,7 @@ pub(crate) async fn start(
             return Ok(Begun::Mismatch(Box::new(report)));
         }
     };
-    let earlier = earlier(parts, &found, ways, &run).await?;
+    let earlier = earlier(parts, &found, ways, &run, settled.resolved).await?;
     let mut records = found.records;
     let mut above = settled.above.max(records.largest().map_or(0, |id| id.0));
     if settled.resolved || found.stepped_back {
@@ -259,8 +259,13 @@ async fn earlier(
     found: &Found,
     ways: &Ways,
     run: &Run,
+    resolved: bool,
 ) -> Result<Vec<RunPrefix>, RuntimeError> {
-    let mut earlier = found.status.earlier(run.epoch);
+    let mut earlier = match resolved {
+        // A rollback has recalled runs whose files are garbage again.
+        true => parts.registry.job(&run.job).await?.earlier(run.epoch),
+        false => found.status.earlier(run.epoch),
+    };
     let registered = found
         .status
         .runs
@@ -412,6 +417,7 @@ async fn settle(
     parts: &Parts,
     found: &Found,
     way: Option<Resolution>,
+    run: &Run,
     committer: &mut dyn Committer,
 ) -> Result<Result<Settled, Why>, RuntimeError> {
     let looked = match &found.record {
@@ -439,7 +445,12 @@ async fn settle(
         (None, None) => return Err(RuntimeError::Config("no record to restore".to_owned())),
     };
     match way {
-        Some(way) => resolve(parts, found, &why, way, committer).await.map(Ok),
+        Some(way) => {
+            if matches!(way, Resolution::RollbackTable { .. }) {
+                parts.registry.recall(run).await?;
+            }
+            resolve(parts, found, &why, way, committer).await.map(Ok)
+        }
         None => Ok(Err(why)),
     }
 }

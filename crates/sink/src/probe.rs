@@ -22,6 +22,10 @@ pub const ANSWERED: &str = "answered";
 /// The checkpoint is complete, published and remembered.
 pub const NOTIFIED: &str = "notified";
 
+/// A row was taken from the source and handed to the writers: passed once per row, by whichever
+/// checkpoint the row is in, so it is not among [`ALL`].
+pub const ROW_TAKEN: &str = "row-taken";
+
 /// All names, in the order in which a checkpoint passes them.
 pub const ALL: [&str; 7] = [
     BEFORE_CHECKPOINT,
@@ -50,6 +54,14 @@ pub fn hit(name: &'static str) {
     }
 }
 
+/// Passes a place so many times in a row.
+#[inline]
+pub fn hit_each(name: &'static str, times: usize) {
+    if SET.load(Ordering::Relaxed) {
+        (0..times).for_each(|_| call(name));
+    }
+}
+
 #[cold]
 fn call(name: &'static str) {
     // Not held during the call: the hook may take its time, or never come back.
@@ -73,8 +85,10 @@ mod tests {
             HITS.fetch_add(1, Ordering::SeqCst);
         }));
         hit(RECORDED);
+        hit_each(RECORDED, 3);
         set(None);
         hit(RECORDED);
-        assert_eq!(HITS.load(Ordering::SeqCst), 1);
+        hit_each(RECORDED, 2);
+        assert_eq!(HITS.load(Ordering::SeqCst), 4);
     }
 }

@@ -102,6 +102,24 @@ async fn r_2_the_next_epoch_is_above_every_listed_one() {
 }
 
 #[tokio::test]
+async fn r_13_runs_whose_files_a_rollback_makes_garbage_are_registered_again() {
+    let (_folder, registry) = base();
+    let mut runs = Vec::new();
+    for _ in 0..4 {
+        runs.push(registry.claim(&claim(None)).await.unwrap());
+    }
+    registry.forget_before(&job(), Epoch(3)).await.unwrap();
+    let third = registry.job(&job()).await.unwrap().runs[0].clone();
+    registry.recall(&runs[3]).await.unwrap();
+    let status = registry.job(&job()).await.unwrap();
+    let prefixes: Vec<_> = runs[..3].iter().map(|run| run.prefix.clone()).collect();
+    assert_eq!(status.earlier(Epoch(4)), prefixes);
+    assert!(status.runs[0].registration.recalled && status.runs[1].registration.recalled);
+    assert_eq!(status.runs[2], third, "what is still registered stays");
+    assert_eq!(status.newest().unwrap().registration.epoch(), Epoch(4));
+}
+
+#[tokio::test]
 async fn r_1_the_commit_user_survives_the_cleaning_of_registrations() {
     let (folder, registry) = base();
     for _ in 0..3 {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use tidegate_sink::{BoxFuture, CheckpointId, Router, Rows};
+use tidegate_sink::{BoxFuture, CheckpointId, Router, Rows, probe};
 use tokio::sync::{mpsc, watch};
 
 use super::{Control, Element, Event, SplitQueue, Taken};
@@ -184,6 +184,7 @@ impl State {
                 }
             }
         }
+        probe::hit_each(probe::ROW_TAKEN, count);
         self.me.rows.add(count);
         self.report.rows += count as u64;
         self.report.active.insert(split.clone(), batch.position);
