@@ -1,5 +1,6 @@
 //! One rolling job, killed over and over at random moments, then finished and judged.
 
+use crate::judge::differences;
 use crate::lab::{Generator, Lab, wait_until};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -33,6 +34,8 @@ pub struct Plan {
     pub bucket: i32,
     /// Stop killing after so long, whatever was asked for.
     pub limit: Option<Duration>,
+    /// pypaimon reads the finished table.
+    pub judge: bool,
 }
 
 /// What came of it.
@@ -46,6 +49,8 @@ pub struct Outcome {
     pub rows: i64,
     /// Snapshots.
     pub snapshots: usize,
+    /// Of these pypaimon read so many, and all ids of the newest.
+    pub judged: Option<usize>,
     /// How long it took.
     pub took: Duration,
 }
@@ -74,6 +79,13 @@ impl Outcome {
             self.snapshots,
             self.took.as_secs_f64()
         );
+        if let Some(judged) = self.judged {
+            let _written = write!(
+                text,
+                "\n  pypaimon: ids 1 to {}, each once; {judged} snapshots read, each with the rows that it says",
+                self.rows
+            );
+        }
         text
     }
 }
@@ -145,11 +157,24 @@ pub fn run(lab: &mut Lab, plan: &Plan, mut progress: impl FnMut(&str)) -> Outcom
     lab.run(&["--quiet", "--set", &format!("source.rows={rows}")])
         .expect(0);
     let found = lab.whole(rows);
+    let judged = plan.judge.then(|| {
+        let read = lab.outside();
+        let wrong = differences(&read.ids, rows);
+        assert!(wrong.is_empty(), "pypaimon reads ids 1..={rows}: {wrong}");
+        for snapshot in &found.snapshots {
+            if let Some(rows) = read.rows.get(&snapshot["id"].as_i64().unwrap()) {
+                let said = snapshot["totalRecordCount"].as_i64();
+                assert_eq!(Some(*rows), said, "{snapshot}");
+            }
+        }
+        read.rows.len()
+    });
     Outcome {
         histogram,
         kills,
         rows,
         snapshots: found.snapshots.len(),
+        judged,
         took: begun.elapsed(),
     }
 }

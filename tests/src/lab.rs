@@ -1,6 +1,6 @@
 //! A folder with a job, and the commands of a user on it.
 
-use crate::{binary, judge, mirror};
+use crate::{binary, judge, mirror, outside};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -116,16 +116,22 @@ impl Running {
 
     /// Waits for its end.
     #[track_caller]
-    pub fn wait(mut self) -> Done {
+    pub fn wait(self) -> Done {
+        self.wait_within(DEADLINE)
+    }
+
+    /// Waits for its end, which may take so long.
+    #[track_caller]
+    pub fn wait_within(mut self, deadline: Duration) -> Done {
         let begun = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
-            if begun.elapsed() > DEADLINE {
+            if begun.elapsed() > deadline {
                 let said = self.stderr();
                 let _gone = self.child.kill();
-                panic!("no end within {DEADLINE:?}:\n{said}");
+                panic!("no end within {deadline:?}:\n{said}");
             }
             std::thread::sleep(Duration::from_millis(2));
         };
@@ -170,6 +176,8 @@ pub struct Generator<'a> {
     pub rate: Option<u64>,
     /// Checkpoint interval; none by default.
     pub interval: Option<&'a str>,
+    /// Checkpoint records kept; 3 by default.
+    pub retain: Option<u64>,
     /// Buckets; -1 is unaware.
     pub bucket: i32,
     /// Partition columns.
@@ -184,6 +192,7 @@ impl Default for Generator<'_> {
             rows: None,
             rate: None,
             interval: None,
+            retain: None,
             bucket: -1,
             partition_by: "",
             more: "",
@@ -329,6 +338,7 @@ impl Lab {
         let interval = job
             .interval
             .map_or_else(String::new, |i| format!(", interval: {i}"));
+        let checkpoint = interval + &number("retain", job.retain);
         let text = format!(
             "name: lab\nsource: {{ type: generator{}{}, columns: {{ id: {{ sequence: {{ start: 1 }} }}, \
              name: {{ template: \"name-{{id}}\" }}, dt: {{ choice: [\"2024-01-01\", \"2024-01-02\"] }} }} }}\n{}{}",
@@ -338,7 +348,7 @@ impl Lab {
                 "id: BIGINT NOT NULL, name: STRING, dt: STRING",
                 job.partition_by,
                 &options,
-                &interval
+                &checkpoint
             ),
             job.more,
         );
@@ -509,20 +519,30 @@ impl Lab {
         self.tidegate(&args).stdout.lines().count()
     }
 
-    /// What an outsider finds in the table's folder.
-    pub fn judge(&self) -> judge::Findings {
+    /// Looks at the table's folder, or at a copy of it where it is on S3.
+    fn with_table<T>(&self, look: impl FnOnce(&Path) -> T) -> T {
         match &self.s3 {
-            None => judge::look(&self.table_dir()),
+            None => look(&self.table_dir()),
             Some((server, prefix)) => {
                 let copy = TempDir::new().unwrap();
-                mirror::download(
-                    server,
-                    &format!("{prefix}/warehouse/shop.db/orders/"),
-                    copy.path(),
-                );
-                judge::look(copy.path())
+                let from = format!("{prefix}/warehouse/shop.db/orders/");
+                // As deep as in a warehouse: pypaimon reads the table's name from its path.
+                let table = copy.path().join("shop.db/orders");
+                mirror::download(server, &from, &table);
+                look(&table)
             }
         }
+    }
+
+    /// What an outsider finds in the table's folder.
+    pub fn judge(&self) -> judge::Findings {
+        self.with_table(judge::look)
+    }
+
+    /// What pypaimon reads.
+    #[track_caller]
+    pub fn outside(&self) -> outside::Reading {
+        self.with_table(outside::pypaimon)
     }
 
     /// The whole verdict on a lab whose ids count from 1: nothing lost, doubled or left over.

@@ -15,7 +15,9 @@ pub mod binary;
 pub mod chaos;
 pub mod judge;
 pub mod lab;
+pub mod labs;
 mod mirror;
+pub mod outside;
 pub mod proxy;
 
 pub use lab::{Done, Lab, Running};

@@ -1,8 +1,9 @@
 //! Servers that the tests start themselves.
 //!
 //! Owns installing, starting and stopping an S3 server (MiniStack from PyPI: a real server over
-//! HTTP whose conditional put is atomic). Everything listens on 127.0.0.1, needs no root, and
-//! ends with the process that started it, even if that is killed.
+//! HTTP whose conditional put is atomic), and installing pypaimon, a reader that is not ours.
+//! Everything listens on 127.0.0.1, needs no root, and ends with the process that started it, even
+//! if that is killed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -14,10 +15,13 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// The version that was measured: atomic in 1,300 of 1,300 races.
-const MINISTACK: &str = "ministack==1.5.33";
+const MINISTACK: [&str; 1] = ["ministack==1.5.33"];
+/// Reads all tables that Java writes, as far as they were tried.
+const PYPAIMON: [&str; 2] = ["pypaimon==2.1.0", "pyarrow==19.0.1"];
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// A running S3 server with one bucket. Objects are in its memory; dropping stops it.
+/// A running S3 server with one bucket; dropping stops it. Objects are in its memory, or in a folder
+/// where it was started to be killed.
 #[derive(Debug)]
 pub struct S3Server {
     /// e.g. `http://127.0.0.1:40123`
@@ -30,6 +34,9 @@ pub struct S3Server {
     pub secret_key: String,
     /// Region.
     pub region: String,
+    dir: PathBuf,
+    port: u16,
+    keeps: bool,
     watchdog: Option<(Child, ChildStdin)>,
 }
 
@@ -55,33 +62,43 @@ fn run(command: &mut Command) -> io::Result<()> {
     Err(failed(format!("{command:?}: {}\n{text}", output.status)))
 }
 
-/// Installs MiniStack once, however many processes ask; returns its program.
-///
-/// # Errors
-/// Where there is no `python3` with `venv`, or the package cannot be had.
-pub fn install_ministack() -> io::Result<PathBuf> {
+/// A virtual environment with these packages, made once, however many processes ask; its `bin`.
+fn install(name: &str, packages: &[&str]) -> io::Result<PathBuf> {
     let cache = cache_dir();
     fs::create_dir_all(&cache)?;
-    let lock = File::create(cache.join("ministack.lock"))?;
+    let lock = File::create(cache.join(format!("{name}.lock")))?;
     lock.lock()?;
-    let venv = cache.join("ministack");
-    let program = venv.join("bin/ministack");
+    let venv = cache.join(name);
     let marker = venv.join(".installed");
-    let installed = fs::read_to_string(&marker).is_ok_and(|text| text == MINISTACK);
-    if !installed || !program.is_file() {
+    let wanted = packages.join(" ");
+    let installed = fs::read_to_string(&marker).is_ok_and(|text| text == wanted);
+    if !installed {
         if venv.exists() {
             fs::remove_dir_all(&venv)?;
         }
         run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
-        run(Command::new(venv.join("bin/pip")).args([
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            MINISTACK,
-        ]))?;
-        fs::write(&marker, MINISTACK)?;
+        run(Command::new(venv.join("bin/pip"))
+            .args(["install", "--quiet", "--disable-pip-version-check"])
+            .args(packages))?;
+        fs::write(&marker, wanted)?;
     }
-    Ok(program)
+    Ok(venv.join("bin"))
+}
+
+/// Installs MiniStack; returns its program.
+///
+/// # Errors
+/// Where there is no `python3` with `venv`, or the package cannot be had.
+pub fn install_ministack() -> io::Result<PathBuf> {
+    Ok(install("ministack", &MINISTACK)?.join("ministack"))
+}
+
+/// Installs pypaimon; returns the Python that has it.
+///
+/// # Errors
+/// As [`install_ministack`].
+pub fn install_pypaimon() -> io::Result<PathBuf> {
+    Ok(install("pypaimon", &PYPAIMON)?.join("python"))
 }
 
 impl S3Server {
@@ -92,13 +109,37 @@ impl S3Server {
     /// Where it cannot be installed or does not answer within a minute; the end of its log is in
     /// the message.
     pub fn start(dir: &Path) -> io::Result<Self> {
-        let program = install_ministack()?;
+        Self::start_on_a_free_port(dir, false)
+    }
+
+    /// As [`S3Server::start`], with objects in `dir/objects`: they outlive [`S3Server::kill`].
+    ///
+    /// # Errors
+    /// As [`S3Server::start`].
+    pub fn start_on_disk(dir: &Path) -> io::Result<Self> {
+        Self::start_on_a_free_port(dir, true)
+    }
+
+    fn start_on_a_free_port(dir: &Path, keeps: bool) -> io::Result<Self> {
+        install_ministack()?;
         fs::create_dir_all(dir)?;
         let mut last = failed("not tried");
         // Somebody else may take the free port before the server does.
         for _ in 0..3 {
-            match Self::start_once(&program, dir) {
-                Ok(server) => return Ok(server),
+            let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+            let mut server = Self {
+                endpoint: format!("http://127.0.0.1:{port}"),
+                bucket: "test-bucket".to_owned(),
+                access_key: "test".to_owned(),
+                secret_key: "testtest".to_owned(),
+                region: "us-east-1".to_owned(),
+                dir: dir.to_path_buf(),
+                port,
+                keeps,
+                watchdog: None,
+            };
+            match server.again() {
+                Ok(()) => return Ok(server),
                 Err(error) => last = error,
             }
         }
@@ -118,21 +159,29 @@ impl S3Server {
         started.as_ref().map_err(|message| failed(message.clone()))
     }
 
-    fn start_once(program: &Path, dir: &Path) -> io::Result<Self> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let log = dir.join("ministack.log");
+    /// Starts the server (again, after [`S3Server::kill`]) on its port, with its objects where it
+    /// keeps them.
+    ///
+    /// # Errors
+    /// As [`S3Server::start`].
+    pub fn again(&mut self) -> io::Result<()> {
+        let log = self.dir.join("ministack.log");
         let output = OpenOptions::new().create(true).append(true).open(&log)?;
-        // The shell ends the server when our end of the pipe closes, however we end.
+        // The shell ends the server when our end of the pipe closes, however we end; a server that
+        // is paused takes note only when it goes on.
         let mut child = Command::new("sh")
             .args([
                 "-c",
-                r#""$1" & server=$!; cat >/dev/null; kill $server; wait $server"#,
+                r#""$1" & server=$!; echo $server >"$2"; cat >/dev/null; kill $server; kill -CONT $server; wait $server"#,
                 "sh",
             ])
-            .arg(program)
+            .arg(install_ministack()?)
+            .arg(self.dir.join("pid"))
             .env("BIND_HOST", "127.0.0.1")
-            .env("GATEWAY_PORT", port.to_string())
+            .env("GATEWAY_PORT", self.port.to_string())
             .env("SERVICES", "s3")
+            .env("S3_PERSIST", if self.keeps { "1" } else { "0" })
+            .env("S3_DATA_DIR", self.dir.join("objects"))
             .stdin(Stdio::piped())
             .stdout(output.try_clone()?)
             .stderr(output)
@@ -141,31 +190,47 @@ impl S3Server {
             .stdin
             .take()
             .ok_or_else(|| failed("no pipe to the server"))?;
-        let server = Self {
-            endpoint: format!("http://127.0.0.1:{port}"),
-            bucket: "test-bucket".to_owned(),
-            access_key: "test".to_owned(),
-            secret_key: "testtest".to_owned(),
-            region: "us-east-1".to_owned(),
-            watchdog: Some((child, stdin)),
-        };
+        self.watchdog = Some((child, stdin));
         let begun = Instant::now();
-        while !matches!(http(port, "GET", "/_ministack/health"), Ok(200)) {
+        while !matches!(http(self.port, "GET", "/_ministack/health"), Ok(200)) {
             if begun.elapsed() > START_LIMIT {
                 let text = fs::read_to_string(&log).unwrap_or_default();
                 let lines: Vec<_> = text.lines().rev().take(20).collect();
                 let end: Vec<_> = lines.into_iter().rev().collect();
                 return Err(failed(format!(
-                    "MiniStack on port {port} does not answer:\n{}",
+                    "MiniStack on port {} does not answer:\n{}",
+                    self.port,
                     end.join("\n")
                 )));
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        match http(port, "PUT", &format!("/{}", server.bucket))? {
-            200 => Ok(server),
+        match http(self.port, "PUT", &format!("/{}", self.bucket))? {
+            200 => Ok(()),
             status => Err(failed(format!("making the bucket: status {status}"))),
         }
+    }
+
+    /// Sends the server's process a signal by its name, e.g. `STOP` or `CONT`.
+    ///
+    /// # Errors
+    /// Where it is not running.
+    pub fn signal(&self, name: &str) -> io::Result<()> {
+        let pid = fs::read_to_string(self.dir.join("pid"))?;
+        run(Command::new("kill").args([&format!("-{name}"), pid.trim()]))
+    }
+
+    /// Kills the server with SIGKILL, in the middle of whatever it does.
+    ///
+    /// # Errors
+    /// Where it is not running.
+    pub fn kill(&mut self) -> io::Result<()> {
+        self.signal("KILL")?;
+        if let Some((mut child, stdin)) = self.watchdog.take() {
+            drop(stdin);
+            child.wait()?;
+        }
+        Ok(())
     }
 
     /// `s3://BUCKET/prefix`

@@ -11,6 +11,7 @@ fn plan(kills: usize, bucket: i32) -> Plan {
         seed: 20_261_130,
         bucket,
         limit: Some(Duration::from_secs(180)),
+        judge: false,
     }
 }
 

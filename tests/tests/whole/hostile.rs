@@ -25,6 +25,7 @@ fn unfinished(nth: u32, bucket: i32) -> Lab {
         bucket,
         partition_by: "dt",
         more: "restart: { strategy: none }\n",
+        ..Generator::default()
     });
     lab.run_to(&format!("notified:{nth}")).killed();
     lab
