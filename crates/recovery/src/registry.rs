@@ -1,7 +1,7 @@
 //! Who runs a job, registered beside the target.
 //!
 //! Owns the objects `tidegate/jobs/<job>/epoch-<E>` and `ended-<E>` under the target's base URL
-//! \[R-2]: claiming an epoch, fencing who comes second, marking a clean end, listing. Other objects
+//! \[R-2]: claiming an epoch, fencing who comes second, marking how a run ended, listing. Other objects
 //! in the same folder (notes, position sets) belong to the target and are left alone.
 //!
 //! A registration is JSON of one line, read by people too. Unknown keys of later builds are ignored;
@@ -98,19 +98,58 @@ impl Registration {
     }
 }
 
-/// How a run ended cleanly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+/// How a run ended. Whatever it says, the run's process is gone or on its last steps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+#[non_exhaustive]
 pub enum EndKind {
     /// The input ended and everything is published.
     Finished,
     /// It was asked to stop, and everything is published.
     Stopped,
+    /// It gave up with an error; the next start goes on from its newest checkpoint.
+    Failed,
     /// A person declared it dead.
     Retired,
+    /// A kind that a later build has; carried as it stands.
+    Other(String),
 }
 
-/// A clean end of a run.
+impl EndKind {
+    /// The name in the mark.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Finished => "finished",
+            Self::Stopped => "stopped",
+            Self::Failed => "failed",
+            Self::Retired => "retired",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+impl From<String> for EndKind {
+    fn from(name: String) -> Self {
+        match name.as_str() {
+            "finished" => Self::Finished,
+            "stopped" => Self::Stopped,
+            "failed" => Self::Failed,
+            "retired" => Self::Retired,
+            _ => Self::Other(name),
+        }
+    }
+}
+
+impl From<EndKind> for String {
+    fn from(kind: EndKind) -> Self {
+        kind.name().to_owned()
+    }
+}
+
+/// Characters of a reason that are kept.
+const REASON: usize = 500;
+
+/// The end of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     version: u32,
@@ -120,6 +159,32 @@ pub struct Ended {
     pub checkpoint: Option<u64>,
     /// When, in epoch milliseconds; for people.
     pub at_ms: i64,
+    /// Why, where it failed; for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl Ended {
+    /// An end at a time.
+    pub fn new(how: EndKind, checkpoint: Option<CheckpointId>, at_ms: i64) -> Self {
+        Self {
+            version: REGISTRATION_VERSION,
+            how,
+            checkpoint: checkpoint.map(|id| id.0),
+            at_ms,
+            reason: None,
+        }
+    }
+
+    /// The same with its reason, cut to 500 characters.
+    pub fn because(mut self, reason: &str) -> Self {
+        let mut short: String = reason.trim().chars().take(REASON).collect();
+        if short.len() < reason.trim().len() {
+            short.push('…');
+        }
+        self.reason = Some(short);
+        self
+    }
 }
 
 /// A run and its end.
@@ -127,7 +192,7 @@ pub struct Ended {
 pub struct RunStatus {
     /// The run.
     pub registration: Registration,
-    /// Its clean end; `None` while it runs, and after a crash.
+    /// Its end; `None` while it runs, after a crash, and where a newer run took its place.
     pub ended: Option<Ended>,
 }
 
@@ -155,7 +220,8 @@ impl JobStatus {
         CommitUser::new(oldest.registration.commit_user.clone()).ok()
     }
 
-    /// True where the newest run has no `ended` mark: it runs, or it crashed.
+    /// True where the newest run has no `ended` mark: it runs, or it crashed. One that ended by an
+    /// error of its own has a mark: its process is gone.
     pub fn may_be_running(&self) -> bool {
         self.newest().is_some_and(|run| run.ended.is_none())
     }
@@ -289,17 +355,9 @@ impl Registry {
         let Some(bytes) = self.store.get_opt(name).await.map_err(doing)? else {
             return Ok(None);
         };
-        #[derive(Deserialize)]
-        struct Versioned {
-            version: u32,
-        }
-        let read = |e: serde_json::Error| self.unreadable(name, e.to_string());
-        let Versioned { version } = serde_json::from_slice(&bytes).map_err(read)?;
-        if version != REGISTRATION_VERSION {
-            let what = format!("version {version}; this build reads {REGISTRATION_VERSION}");
-            return Err(self.unreadable(name, what));
-        }
-        serde_json::from_slice(&bytes).map(Some).map_err(read)
+        read_versioned(&bytes)
+            .map(Some)
+            .map_err(|what| self.unreadable(name, what))
     }
 
     fn unreadable(&self, name: &str, what: String) -> RecoveryError {
@@ -403,7 +461,7 @@ impl Registry {
         Ok(text.into())
     }
 
-    /// Marks a run as ended cleanly. A mark that is there already stays.
+    /// Marks a run as ended. A mark that is there already stays, and no other run's is touched.
     ///
     /// # Errors
     /// Where it cannot be written; the run then looks as if it had crashed, which harms nothing.
@@ -411,22 +469,31 @@ impl Registry {
         &self,
         job: &JobName,
         epoch: Epoch,
-        how: EndKind,
-        checkpoint: Option<CheckpointId>,
-        at_ms: i64,
+        ended: &Ended,
     ) -> Result<(), RecoveryError> {
         let name = format!("{job}/ended-{epoch}");
-        let checkpoint = checkpoint.map(|id| id.0);
-        let ended = Ended {
-            version: REGISTRATION_VERSION,
-            how,
-            checkpoint,
-            at_ms,
-        };
-        let bytes = self.bytes(&name, &ended)?;
+        let bytes = self.bytes(&name, ended)?;
         create::create(&self.store, &name, bytes, "marking a run as ended")
             .await
             .map(|_| ())
+    }
+
+    /// Marks a run that gave up, where it is still the newest one: a fenced run has nothing more to
+    /// say about the job. `false` where a newer one is registered.
+    ///
+    /// # Errors
+    /// As [`Registry::successor`] and [`Registry::end`].
+    pub async fn end_if_newest(
+        &self,
+        job: &JobName,
+        epoch: Epoch,
+        ended: &Ended,
+    ) -> Result<bool, RecoveryError> {
+        let (listed, _) = self.list(job).await?;
+        if listed.last() != Some(&epoch) {
+            return Ok(false);
+        }
+        self.end(job, epoch, ended).await.map(|()| true)
     }
 
     /// Declares a job dead: its newest run counts as ended. `false` where it had ended before.
@@ -437,8 +504,8 @@ impl Registry {
         let status = self.job(job).await?;
         match status.newest() {
             Some(run) if run.ended.is_none() => {
-                self.end(job, run.registration.epoch(), EndKind::Retired, None, at_ms)
-                    .await?;
+                let retired = Ended::new(EndKind::Retired, None, at_ms);
+                self.end(job, run.registration.epoch(), &retired).await?;
                 Ok(true)
             }
             _ => Ok(false),
@@ -507,6 +574,21 @@ impl Registry {
             .filter_map(|j| Some((j.user()?, j.job)))
             .collect())
     }
+}
+
+/// One object of a registry: JSON that says its version first.
+pub(crate) fn read_versioned<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<T, String> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
+    let Versioned { version } = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+    if version != REGISTRATION_VERSION {
+        return Err(format!(
+            "version {version}; this build reads {REGISTRATION_VERSION}"
+        ));
+    }
+    serde_json::from_slice(bytes).map_err(|e| e.to_string())
 }
 
 fn epoch_name(job: &JobName, epoch: Epoch) -> String {

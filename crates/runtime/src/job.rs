@@ -4,12 +4,14 @@
 //! in `start`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use tidegate_recovery::{CheckpointStore, EndKind, Registry};
+use tidegate_recovery::{CheckpointStore, EndKind, Ended, Registry};
 use tidegate_sink::{CheckpointId, Epoch, ErrorKind, JobName, SinkError, Target};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::clock::{Clock, SystemClock};
 use crate::error::RuntimeError;
@@ -25,6 +27,11 @@ use crate::stop::StopSignal;
 /// A target of record batches.
 pub type BatchTarget = dyn Target<Batch = RecordBatch>;
 
+/// How long a mark of a run that gave up may take: a store that is gone must not hold back the end.
+const MARKING: Duration = Duration::from_secs(5);
+/// The same where the end was asked for at once.
+const MARKING_AT_ONCE: Duration = Duration::from_secs(1);
+
 /// What a job is made of; shared by its runs.
 pub(crate) struct Parts {
     pub(crate) job: JobName,
@@ -36,9 +43,16 @@ pub(crate) struct Parts {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) rows: RowCounter,
     progress: watch::Sender<Progress>,
+    /// The newest epoch that this process registered; 0 = none.
+    claimed: AtomicU64,
 }
 
 impl Parts {
+    /// Remembers which epoch to mark at the end, also where the start that claimed it is dropped.
+    pub(crate) fn claimed(&self, epoch: Epoch) {
+        self.claimed.store(epoch.0, Ordering::Relaxed);
+    }
+
     pub(crate) fn show(&self, change: impl FnOnce(&mut Progress)) {
         self.progress.send_modify(change);
     }
@@ -165,6 +179,7 @@ impl JobBuilder {
                 clock: self.clock,
                 rows: RowCounter::default(),
                 progress: watch::Sender::new(Progress::default()),
+                claimed: AtomicU64::new(0),
             },
         })
     }
@@ -206,11 +221,57 @@ impl Job {
             () = at_once.wait(2) => Ok(JobEnd::Aborted(Summary::default())),
             end = Box::pin(self.runs(stop)) => end,
         };
-        self.parts.show(|progress| progress.phase = Phase::Ended);
         if let Ok(JobEnd::Aborted(summary)) = &mut end {
             *summary = self.summary();
         }
+        let (how, reason, patience) = match &end {
+            // The job is another run's now, and its registration says so.
+            Err(error) if error.kind() == ErrorKind::Fenced => (None, None, MARKING),
+            Err(error) => (Some(EndKind::Failed), Some(error.to_string()), MARKING),
+            Ok(JobEnd::Aborted(_)) => {
+                let why = "stopped at once by a second signal".to_owned();
+                (Some(EndKind::Failed), Some(why), MARKING_AT_ONCE)
+            }
+            Ok(JobEnd::Stopped(_)) => {
+                let why = "stopped before it ran; the next start settles what is saved".to_owned();
+                (Some(EndKind::Failed), Some(why), MARKING)
+            }
+            Ok(JobEnd::Mismatch(report)) => (
+                Some(EndKind::Failed),
+                Some(format!("saved state and table disagree: {}", report.why)),
+                MARKING,
+            ),
+            Ok(JobEnd::Finished(_) | JobEnd::NothingNew) => {
+                (Some(EndKind::Finished), None, MARKING)
+            }
+        };
+        if let Some(how) = how {
+            self.mark(how, reason.as_deref(), patience).await;
+        }
+        self.parts.show(|progress| progress.phase = Phase::Ended);
         end
+    }
+
+    /// Leaves the `ended` mark of the run that this process registered last, once and best effort: a
+    /// person sees how it ended, and that its process is gone. A restart in the same process leaves
+    /// none, since the job goes on; nor is there one where a newer run is registered.
+    async fn mark(&self, how: EndKind, reason: Option<&str>, patience: Duration) {
+        let epoch = self.parts.claimed.swap(0, Ordering::Relaxed);
+        if epoch == 0 {
+            return;
+        }
+        let checkpoint = self.parts.progress.borrow().checkpoint;
+        let mut ended = Ended::new(how, checkpoint, self.parts.clock.now_ms());
+        if let Some(reason) = reason {
+            ended = ended.because(reason);
+        }
+        let (registry, job) = (&self.parts.registry, &self.parts.job);
+        let marking = registry.end_if_newest(job, Epoch(epoch), &ended);
+        match timeout(patience, marking).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the run is not marked as ended"),
+            Err(_) => tracing::warn!(?patience, "the run is not marked as ended: no answer"),
+        }
     }
 
     /// Why a run really failed: where a newer run is registered, it has removed this one's files or
@@ -272,7 +333,14 @@ impl Job {
                     });
                     let report = Box::pin(run::run(parts, *begin, stop.clone())).await;
                     match report.result {
-                        Ok(end) => return Ok(self.ended(epoch, end, report.checkpoint).await),
+                        Ok(RunEnd::Finished) => {
+                            self.mark(EndKind::Finished, None, MARKING).await;
+                            return Ok(JobEnd::Finished(self.summary()));
+                        }
+                        Ok(RunEnd::Stopped) => {
+                            self.mark(EndKind::Stopped, None, MARKING).await;
+                            return Ok(JobEnd::Stopped(self.summary()));
+                        }
                         Err(error) => (self.superseded(epoch, error).await, report.checkpoint),
                     }
                 }
@@ -301,26 +369,6 @@ impl Job {
                 () = stop.wait(1) => return Err(result),
                 () = sleep(wait) => {}
             }
-        }
-    }
-
-    async fn ended(&self, epoch: Epoch, end: RunEnd, checkpoint: Option<CheckpointId>) -> JobEnd {
-        let how = match end {
-            RunEnd::Finished => EndKind::Finished,
-            RunEnd::Stopped => EndKind::Stopped,
-        };
-        let (job, at) = (&self.parts.job, self.parts.clock.now_ms());
-        if let Err(error) = self
-            .parts
-            .registry
-            .end(job, epoch, how, checkpoint, at)
-            .await
-        {
-            tracing::warn!(%error, "the run is not marked as ended");
-        }
-        match end {
-            RunEnd::Finished => JobEnd::Finished(self.summary()),
-            RunEnd::Stopped => JobEnd::Stopped(self.summary()),
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::mismatch::{MismatchReport, Why};
 use crate::progress::Phase;
 use crate::run::Begin;
 use crate::settings::Settings;
-use crate::source::{Boundedness, Discovery, SourceState, SplitEnumerator};
+use crate::source::{Boundedness, Discovery, Read, SourceState, SplitEnumerator};
 
 /// What a start came to.
 pub(crate) enum Begun {
@@ -100,9 +100,13 @@ pub(crate) async fn start(
     let mut prepared = None;
     if !pending && let Some(record) = &found.record {
         let state = decode(&record.positions, record.id)?;
-        if parts.source.boundedness() == Boundedness::Bounded && state.active.is_empty() {
+        if parts.source.boundedness() == Boundedness::Bounded {
             let (enumerator, discovery) = discover(parts, &state).await?;
-            if discovery.splits.is_empty() && discovery.complete {
+            // Looking into splits takes time, in which a run that is still there may go on.
+            let idle = state.active.is_empty() && discovery.splits.is_empty();
+            let gone = !found.status.may_be_running();
+            if discovery.complete && (idle || gone && nothing_new(parts, &state, &discovery).await)
+            {
                 return Ok(Begun::NothingNew);
             }
             prepared = Some((state, enumerator, discovery));
@@ -110,6 +114,7 @@ pub(crate) async fn start(
     }
 
     let run = parts.registry.claim(&claim(parts, &found, ways)).await?;
+    parts.claimed(run.epoch);
     tracing::info!(job = %run.job, epoch = %run.epoch, restored = ?run.restored.map(|id| id.0), "run");
     parts.show(|progress| progress.phase = Phase::Recovering);
     let mut committer = open_committer(parts, &run).await?;
@@ -308,6 +313,29 @@ async fn discover(
         source,
     })?;
     Ok((enumerator, found))
+}
+
+/// True where every split that is known or found ends where it was left: a folder that was copied has
+/// new times, and a run that failed may have left splits open that hold nothing more. Reads no further
+/// than to the first row. A split that no checkpoint knows is new whatever it holds, and trouble is
+/// left to the run, which says what it met.
+async fn nothing_new(parts: &Parts, state: &SourceState, found: &Discovery) -> bool {
+    if found
+        .splits
+        .iter()
+        .any(|s| !state.finished.contains_key(&s.id))
+    {
+        return false;
+    }
+    for split in state.begun().iter().chain(&found.splits) {
+        let Ok(mut reader) = parts.source.reader(split).await else {
+            return false;
+        };
+        if !matches!(reader.next().await, Ok(Read::End(_))) {
+            return false;
+        }
+    }
+    true
 }
 
 fn decode(positions: &Positions, checkpoint: CheckpointId) -> Result<SourceState, RuntimeError> {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use arrow::array::RecordBatch;
 use tidegate_commit::PaimonCommitter;
 use tidegate_recovery::{
-    CheckpointRecord, CheckpointStore, Claim, EndKind, JobCheckpoints, RecordKind, Registry,
+    CheckpointRecord, CheckpointStore, Claim, EndKind, Ended, JobCheckpoints, RecordKind, Registry,
     RestoreOnly, new_commit_user,
 };
 use tidegate_sink::{
@@ -366,14 +366,9 @@ impl Stream {
         self.settle().await?;
         self.committer.leave_note().await?;
         let last = CheckpointId(self.next.0.saturating_sub(1));
+        let ended = Ended::new(EndKind::Finished, Some(last), now_millis());
         self.registry
-            .end(
-                &self.run.job,
-                self.run.epoch,
-                EndKind::Finished,
-                Some(last),
-                now_millis(),
-            )
+            .end(&self.run.job, self.run.epoch, &ended)
             .await?;
         Ok(self.newest)
     }

@@ -31,12 +31,17 @@ async fn open(table: &TableName) -> Result<Table> {
     table.warehouse.table(&table.name).await
 }
 
-fn state(run: &RunStatus) -> &'static str {
-    match run.ended.as_ref().map(|e| e.how) {
-        Some(EndKind::Finished) => "finished",
-        Some(EndKind::Stopped) => "stopped",
-        Some(EndKind::Retired) => "retired",
-        None => "running or crashed",
+/// What became of a run, and why where that is known. Without a mark only the newest run may still be
+/// there: an older one was superseded, by a restart of its own process or by another one that fenced it.
+fn state(run: &RunStatus, newest: bool) -> (String, Option<String>) {
+    match &run.ended {
+        Some(ended) => {
+            let unknown = matches!(ended.how, EndKind::Other(_));
+            let why = unknown.then(|| "ended in a way that only a later build knows".to_owned());
+            (ended.how.name().to_owned(), ended.reason.clone().or(why))
+        }
+        None if newest => ("running or crashed".to_owned(), None),
+        None => ("superseded".to_owned(), None),
     }
 }
 
@@ -49,18 +54,21 @@ async fn list(table: &Table, output: &OutputArgs) -> Result<()> {
         "started",
         "commit_user",
         "checkpoints",
+        "reason",
     ]);
     for job in table.jobs().jobs().await? {
         let Some(run) = job.newest() else { continue };
         let r = &run.registration;
+        let (state, reason) = state(run, true);
         sheet.push(vec![
             job.job.to_string().into(),
-            state(run).into(),
+            state.into(),
             Cell::Int(i64::try_from(r.epoch().0).unwrap_or(i64::MAX)),
             r.host.as_str().into(),
             Cell::Millis(r.started_ms),
             r.commit_user().into(),
             r.checkpoints.as_str().into(),
+            reason.map_or(Cell::Null, Cell::from),
         ]);
     }
     output::sheet(output.format, &sheet)
@@ -92,20 +100,23 @@ async fn find(table: &Table, job: &str) -> Result<JobStatus> {
 
 async fn status(table: &Table, job: &str, output: &OutputArgs) -> Result<()> {
     let status = find(table, job).await?;
+    let newest_epoch = status.newest().map(|run| run.registration.epoch());
     let runs: Vec<Value> = status
         .runs
         .iter()
         .map(|run| {
             let r = &run.registration;
+            let (state, reason) = state(run, Some(r.epoch()) == newest_epoch);
+            let ended = run.ended.as_ref().map(|e| Cell::Millis(e.at_ms).to_string());
             json!({
-                "epoch": r.epoch().0, "state": state(run), "host": r.host, "started": Cell::Millis(r.started_ms).to_string(),
-                "restored_from": r.restored, "checkpoints": r.checkpoints, "file_prefix": r.prefix,
+                "epoch": r.epoch().0, "state": state, "reason": reason, "host": r.host,
+                "started": Cell::Millis(r.started_ms).to_string(), "ended": ended, "restored_from": r.restored, "checkpoints": r.checkpoints, "file_prefix": r.prefix,
             })
         })
         .collect();
     let newest = newest_commit(table, &status.job).await?;
     let value = json!({
-        "job": status.job.as_str(), "table": table.name(), "state": status.newest().map(state),
+        "job": status.job.as_str(), "table": table.name(), "state": status.newest().map(|run| state(run, true).0),
         "commit_user": status.user().map(|u| u.as_str().to_owned()), "newest_commit": newest, "runs": runs,
     });
     output::object(output.format, &value)

@@ -126,7 +126,7 @@ async fn r_1_the_commit_user_survives_the_cleaning_of_registrations() {
         registry.claim(&claim(None)).await.unwrap();
     }
     registry
-        .end(&job(), Epoch(1), EndKind::Stopped, None, 0)
+        .end(&job(), Epoch(1), &Ended::new(EndKind::Stopped, None, 0))
         .await
         .unwrap();
     registry.forget_before(&job(), Epoch(3)).await.unwrap();
@@ -158,7 +158,7 @@ async fn a_clean_end_is_marked_and_a_dead_job_can_be_retired() {
     assert!(registry.job(&job()).await.unwrap().may_be_running());
     let last = Some(CheckpointId(5));
     registry
-        .end(&job(), run.epoch, EndKind::Finished, last, 7)
+        .end(&job(), run.epoch, &Ended::new(EndKind::Finished, last, 7))
         .await
         .unwrap();
     let status = registry.job(&job()).await.unwrap();
@@ -169,6 +169,47 @@ async fn a_clean_end_is_marked_and_a_dead_job_can_be_retired() {
     assert!(registry.retire(&job(), 9).await.unwrap());
     let jobs = registry.jobs().await.unwrap();
     assert!(jobs.len() == 1 && !jobs[0].may_be_running());
+}
+
+#[tokio::test]
+async fn a_run_that_failed_is_marked_with_its_reason_unless_a_newer_one_took_its_place() {
+    let (folder, registry) = base();
+    let run = registry.claim(&claim(None)).await.unwrap();
+    let failed = Ended::new(EndKind::Failed, Some(CheckpointId(2)), 7).because(&"é".repeat(900));
+    assert!(
+        registry
+            .end_if_newest(&job(), run.epoch, &failed)
+            .await
+            .unwrap()
+    );
+    let status = registry.job(&job()).await.unwrap();
+    let ended = status.newest().unwrap().ended.clone().unwrap();
+    assert_eq!((&ended.how, ended.checkpoint), (&EndKind::Failed, Some(2)));
+    assert_eq!(ended.reason.unwrap().chars().count(), 501, "short text");
+    assert!(!status.may_be_running(), "its process is gone");
+    let fenced = registry.claim(&claim(None)).await.unwrap();
+    let newer = registry.claim(&claim(None)).await.unwrap();
+    let marked = registry.end_if_newest(&job(), fenced.epoch, &failed).await;
+    assert!(!marked.unwrap(), "the newer run goes on");
+    let status = registry.job(&job()).await.unwrap();
+    assert!(status.runs[1].ended.is_none() && status.may_be_running());
+    assert!(!folder.path().join("tidegate/jobs/orders/ended-3").exists());
+    assert_eq!(status.newest().unwrap().registration.epoch(), newer.epoch);
+}
+
+/// A later build may end a run in a way that this one does not know: still an end, carried as it is.
+#[tokio::test]
+async fn an_unknown_kind_of_end_is_carried() {
+    let (folder, registry) = base();
+    registry.claim(&claim(None)).await.unwrap();
+    let mark = r#"{"version":1,"how":"handed-over","checkpoint":4,"at_ms":1,"to":"another host"}"#;
+    std::fs::write(folder.path().join("tidegate/jobs/orders/ended-1"), mark).unwrap();
+    let status = registry.job(&job()).await.unwrap();
+    let ended = status.newest().unwrap().ended.clone().unwrap();
+    assert_eq!(ended.how, EndKind::Other("handed-over".into()));
+    let written = serde_json::to_value(&ended).unwrap();
+    assert_eq!(written["how"], "handed-over");
+    assert!(!status.may_be_running());
 }
 
 /// [R-17] an adopted job goes on with its commit user, and its old name is closed.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate_recovery::EndKind;
 use tidegate_runtime::source::{BadRecord, SourceError};
 use tidegate_runtime::*;
 use tidegate_sink::*;
@@ -10,7 +11,7 @@ use tidegate_storage::{Fault, Faults, Op, RetryPolicy, Rule};
 use crate::lake::CommitFault;
 use crate::rig::*;
 
-fn broken_pipe() -> SourceError {
+pub(crate) fn broken_pipe() -> SourceError {
     SourceError::Io {
         what: "split".into(),
         kind: ErrorKind::Transient,
@@ -86,28 +87,94 @@ async fn r_16_a_bad_record_is_final() {
     rig.assert_exactly_once(100);
 }
 
+/// How the newest run ended, as it is registered.
+async fn end_of_the_newest(rig: &Rig) -> Option<(EndKind, Option<String>)> {
+    let status = rig.registry().job(&job()).await.unwrap();
+    let ended = status.newest().unwrap().ended.clone();
+    ended.map(|e| (e.how, e.reason))
+}
+
+/// A run that gave up leaves a mark with its reason; its in-process restarts before leave none.
 #[tokio::test(start_paused = true)]
-async fn restart_strategies_end_where_they_say() {
-    for (strategy, runs) in [
-        (RestartStrategy::None, 1),
-        (
-            RestartStrategy::FixedDelay {
-                attempts: 2,
-                delay: Duration::from_secs(1),
-            },
-            3,
-        ),
-    ] {
-        let rig = Rig::new(rows_in_splits(1, 2));
-        *rig.source.errors.lock().unwrap() = (0..10).map(|_| broken_pipe()).collect();
-        let error = rig.run_with(|s| s.restart = strategy).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Transient);
-        assert_eq!(10 - rig.source.errors.lock().unwrap().len(), runs);
-    }
-    let rig = Rig::new(rows_in_splits(1, 2));
-    *rig.source.errors.lock().unwrap() = (0..10).map(|_| broken_pipe()).collect();
+async fn r_2_a_job_that_gives_up_marks_its_newest_run_as_failed() {
+    let mut rig = Rig::new(rows_in_splits(1, 2));
+    rig.settings.restart = RestartStrategy::FixedDelay {
+        attempts: 1,
+        delay: MS(100),
+    };
+    *rig.source.errors.lock().unwrap() = (0..2).map(|_| broken_pipe()).collect();
+    rig.run().await.unwrap_err();
+    let status = rig.registry().job(&job()).await.unwrap();
+    assert_eq!(status.runs.len(), 2);
+    assert!(status.runs[0].ended.is_none(), "the job went on");
+    let (how, reason) = end_of_the_newest(&rig).await.unwrap();
+    assert_eq!(how, EndKind::Failed);
+    assert!(reason.unwrap().contains("broken pipe"));
     rig.finish().await;
-    rig.assert_exactly_once(10);
+    assert_eq!(
+        end_of_the_newest(&rig).await,
+        Some((EndKind::Finished, None))
+    );
+}
+
+/// A fenced run leaves no mark: the job is another run's now.
+#[tokio::test(start_paused = true)]
+async fn r_5_a_fenced_run_leaves_no_mark() {
+    let rig = Rig::new(rows_in_splits(2, 50));
+    let old = tokio::spawn(rig.job().run(StopSignal::never()));
+    tokio::time::sleep(MS(100)).await;
+    let summary = rig.finish().await;
+    let error = old.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Fenced, "{error}");
+    let status = rig.registry().job(&job()).await.unwrap();
+    for run in &status.runs {
+        let newest = Some(run.registration.epoch()) == summary.epoch;
+        assert_eq!(run.ended.is_some(), newest, "{run:?}");
+    }
+    assert_eq!(
+        end_of_the_newest(&rig).await,
+        Some((EndKind::Finished, None))
+    );
+    rig.assert_exactly_once(500);
+}
+
+/// A second signal ends at once, and still says so where the store answers.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_stopped_at_once_is_marked() {
+    let rig = Rig::new(rows_in_splits(2, 10));
+    rig.lake.lock().down = true;
+    let (stop, running) = crate::ends::start(&rig).await;
+    tokio::time::sleep(MS(50)).await;
+    stop.request();
+    tokio::time::sleep(MS(200)).await;
+    stop.request();
+    assert!(matches!(running.await.unwrap(), Ok(JobEnd::Aborted(_))));
+    let (how, reason) = end_of_the_newest(&rig).await.unwrap();
+    assert_eq!(how, EndKind::Failed);
+    assert!(reason.unwrap().contains("second signal"));
+}
+
+/// A failed run leaves splits open that hold nothing more once the bad row is gone: the next start
+/// has nothing to do, claims no epoch and writes no record.
+#[tokio::test(start_paused = true)]
+async fn after_a_failed_run_nothing_new_claims_no_epoch() {
+    let mut rig = Rig::new(rows_in_splits(1, 20));
+    rig.source.pace = MS(30);
+    rig.settings.checkpoints.interval = Some(MS(7));
+    let errors = rig.source.errors.clone();
+    let running = tokio::spawn(rig.job().run(StopSignal::never()));
+    // All 20 batches are out at 600 ms; what comes next is bad.
+    tokio::time::sleep(MS(615)).await;
+    errors.lock().unwrap().push(BadRecord::default().into());
+    running.await.unwrap().unwrap_err();
+    assert_eq!(rig.lake.rows().len(), 100, "all good rows are published");
+    let records = rig.records().await;
+    assert_eq!(rig.run().await.unwrap(), JobEnd::NothingNew);
+    let status = rig.registry().job(&job()).await.unwrap();
+    assert_eq!((status.runs.len(), rig.records().await), (1, records));
+    rig.source.inner.push("split-0", batch(100..105));
+    rig.finish().await;
+    rig.assert_exactly_once(105);
 }
 
 /// Commits fail for a long time: beyond the limit sources and checkpoints pause, commits go

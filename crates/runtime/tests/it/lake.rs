@@ -43,7 +43,16 @@ pub struct Inner {
     pub aborts: usize,
     pub opened: usize,
     pub fail_writes_at: Option<i64>,
+    /// The next prepare takes so long.
     pub prepare_delay: Option<std::time::Duration>,
+    /// Every prepare takes so long.
+    pub slow_prepares: Option<std::time::Duration>,
+    /// Empty commits are published too, as `commit.force-create-snapshot` asks of a table.
+    pub force_empty: bool,
+    /// When writers were opened: when runs began.
+    pub opened_at: Vec<tokio::time::Instant>,
+    /// When writers were asked to prepare: when barriers came.
+    pub prepared_at: Vec<tokio::time::Instant>,
     next_file: u64,
 }
 
@@ -131,7 +140,11 @@ impl Writer for LakeWriter {
 
     fn prepare<'a>(&'a mut self) -> BoxFuture<'a, Result<Vec<Message>, SinkError>> {
         Box::pin(async move {
-            let delay = self.lake.lock().prepare_delay.take();
+            let delay = {
+                let mut inner = self.lake.lock();
+                inner.prepared_at.push(tokio::time::Instant::now());
+                inner.prepare_delay.take().or(inner.slow_prepares)
+            };
             if let Some(delay) = delay {
                 tokio::time::sleep(delay).await;
             }
@@ -239,7 +252,8 @@ impl Committer for LakeCommitter {
     }
 
     fn is_empty(&self, committable: &Committable) -> Result<bool, SinkError> {
-        Ok(Payload::of(committable).files.is_empty())
+        let forced = self.lake.lock().force_empty;
+        Ok(Payload::of(committable).files.is_empty() && !forced)
     }
 
     fn commit<'a>(
@@ -291,7 +305,7 @@ impl Committer for LakeCommitter {
             {
                 return Ok(Outcome::Refused("the source positions moved".into()));
             }
-            if payload.files.is_empty() {
+            if payload.files.is_empty() && !self.lake.lock().force_empty {
                 return Ok(Outcome::Empty);
             }
             probe::hit(probe::BEFORE_PUBLISH);
@@ -456,6 +470,7 @@ impl Target for Lake {
     ) -> BoxFuture<'a, Result<WriterSet<RecordBatch>, SinkError>> {
         Box::pin(async move {
             self.lock().opened += 1;
+            self.lock().opened_at.push(tokio::time::Instant::now());
             let writer = |_| {
                 let (lake, prefix) = (self.clone(), run.prefix.clone());
                 Box::new(LakeWriter {

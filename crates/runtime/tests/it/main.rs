@@ -14,3 +14,4 @@ mod failures;
 mod lake;
 mod recovery;
 mod rig;
+mod schedule;
