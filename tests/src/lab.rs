@@ -437,6 +437,15 @@ impl Lab {
             .wait()
     }
 
+    /// As [`Lab::run_to`] with a generator of so many rows a second: slow enough that a stall of the
+    /// whole machine, after which it catches up, does not bring it to its end before the place.
+    #[track_caller]
+    pub fn run_slowly_to(&self, place: &str, rate: u64) -> Done {
+        let rate = format!("source.rate={rate}");
+        let args = ["run", "job.yaml", "--set", &rate];
+        self.spawn(&args, &[("TIDEGATE_STOP_AT", place)]).wait()
+    }
+
     /// Any command to its end.
     #[track_caller]
     pub fn tidegate(&self, args: &[&str]) -> Done {

@@ -3,6 +3,7 @@
 //! Owns names and their place. A database exists when its folder does; a table when its folder holds
 //! a schema.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use tidegate_model::{TableSchema, layout};
@@ -10,6 +11,9 @@ use tidegate_storage::Store;
 
 use crate::error::{Error, Result};
 use crate::table::Table;
+
+/// How often a drop looks again for what came meanwhile.
+const DROP_ROUNDS: usize = 50;
 
 /// Databases and tables under one URL.
 #[derive(Clone, Debug)]
@@ -160,26 +164,43 @@ impl Warehouse {
     }
 
     /// Removes a table with all its files. Whether a job may still write to it is the caller's
-    /// question.
+    /// question; one that does finds its snapshot gone and stops.
     ///
     /// # Errors
-    /// Faults of the store; what is left can be removed by calling it again.
+    /// [`Error::Exists`] where files come as fast as they go; faults of the store. What is left can be
+    /// removed by calling it again.
     pub async fn drop_table(&self, database: &str, table: &str) -> Result<u64> {
         let store = self.table_store(database, table)?;
-        // The schema goes last: until then the table is there and the call can be made again.
-        let mut objects = store.list("").await?;
-        objects.sort_by_key(|o| o.path.starts_with("schema/"));
-        let (schemas, others): (Vec<_>, Vec<_>) = objects
-            .iter()
-            .map(|o| o.path.as_str())
-            .partition(|p| p.starts_with("schema/"));
-        for part in [others, schemas] {
-            for result in store.delete_many(&part).await {
-                result?;
+        let mut removed = 0;
+        for _ in 0..DROP_ROUNDS {
+            let mut objects = store.list("").await?;
+            if objects.is_empty() {
+                store.remove_dirs("").await?;
+                return Ok(removed);
+            }
+            // Snapshots go first, newest first: a run that still writes misses the one that it built
+            // on and stops. The schema goes last: until then the table is there and the call can be
+            // made again. What came meanwhile goes in another round.
+            let rank = |path: &str| match path.split('/').next() {
+                Some(layout::SNAPSHOT_DIR) => 0,
+                Some(layout::SCHEMA_DIR) => 2,
+                _ => 1,
+            };
+            let id = |path: &str| path.rsplit('/').next().and_then(layout::snapshot_id);
+            objects.sort_by_key(|o| (rank(&o.path), Reverse(id(&o.path))));
+            for part in objects.chunk_by(|a, b| rank(&a.path) == rank(&b.path)) {
+                let paths: Vec<&str> = part.iter().map(|o| o.path.as_str()).collect();
+                for result in store.delete_many(&paths).await {
+                    result?;
+                }
+                removed += part.len() as u64;
             }
         }
-        store.remove_dirs("").await?;
-        Ok(objects.len() as u64)
+        Err(Error::Exists(format!(
+            "{}: somebody writes to the table while it is being dropped; stop the jobs that do, then \
+             drop it again",
+            store.url()
+        )))
     }
 }
 

@@ -11,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The version that was measured: atomic in 1,300 of 1,300 races.
@@ -37,7 +37,7 @@ pub struct S3Server {
     dir: PathBuf,
     port: u16,
     keeps: bool,
-    watchdog: Option<(Child, ChildStdin)>,
+    watchdog: Mutex<Option<(Child, ChildStdin)>>,
 }
 
 fn failed(message: impl Into<String>) -> io::Error {
@@ -127,7 +127,7 @@ impl S3Server {
         // Somebody else may take the free port before the server does.
         for _ in 0..3 {
             let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-            let mut server = Self {
+            let server = Self {
                 endpoint: format!("http://127.0.0.1:{port}"),
                 bucket: "test-bucket".to_owned(),
                 access_key: "test".to_owned(),
@@ -136,7 +136,7 @@ impl S3Server {
                 dir: dir.to_path_buf(),
                 port,
                 keeps,
-                watchdog: None,
+                watchdog: Mutex::default(),
             };
             match server.again() {
                 Ok(()) => return Ok(server),
@@ -164,7 +164,7 @@ impl S3Server {
     ///
     /// # Errors
     /// As [`S3Server::start`].
-    pub fn again(&mut self) -> io::Result<()> {
+    pub fn again(&self) -> io::Result<()> {
         let log = self.dir.join("ministack.log");
         let output = OpenOptions::new().create(true).append(true).open(&log)?;
         // The shell ends the server when our end of the pipe closes, however we end; a server that
@@ -190,7 +190,7 @@ impl S3Server {
             .stdin
             .take()
             .ok_or_else(|| failed("no pipe to the server"))?;
-        self.watchdog = Some((child, stdin));
+        *self.watchdog() = Some((child, stdin));
         let begun = Instant::now();
         while !matches!(http(self.port, "GET", "/_ministack/health"), Ok(200)) {
             if begun.elapsed() > START_LIMIT {
@@ -207,6 +207,8 @@ impl S3Server {
         }
         match http(self.port, "PUT", &format!("/{}", self.bucket))? {
             200 => Ok(()),
+            // It has kept the bucket.
+            409 if self.keeps => Ok(()),
             status => Err(failed(format!("making the bucket: status {status}"))),
         }
     }
@@ -224,13 +226,18 @@ impl S3Server {
     ///
     /// # Errors
     /// Where it is not running.
-    pub fn kill(&mut self) -> io::Result<()> {
+    pub fn kill(&self) -> io::Result<()> {
         self.signal("KILL")?;
-        if let Some((mut child, stdin)) = self.watchdog.take() {
+        let watchdog = self.watchdog().take();
+        if let Some((mut child, stdin)) = watchdog {
             drop(stdin);
             child.wait()?;
         }
         Ok(())
+    }
+
+    fn watchdog(&self) -> std::sync::MutexGuard<'_, Option<(Child, ChildStdin)>> {
+        self.watchdog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// `s3://BUCKET/prefix`
@@ -255,7 +262,8 @@ impl S3Server {
 
 impl Drop for S3Server {
     fn drop(&mut self) {
-        if let Some((mut child, stdin)) = self.watchdog.take() {
+        let watchdog = self.watchdog().take();
+        if let Some((mut child, stdin)) = watchdog {
             drop(stdin);
             // The shell waits for the server, so the port is free afterwards.
             let _ = child.wait();

@@ -7,11 +7,14 @@
     reason = "helpers of tests fail by panicking, with the place"
 )]
 
+mod altered;
 mod cases;
 mod chaos;
 mod crashes;
+mod disks;
 mod exits;
 mod hostile;
 mod inputs;
 mod labs;
+mod outages;
 mod readme;
