@@ -35,7 +35,7 @@ pub struct Split {
     pub file: DataFileMeta,
     /// Where it lies: below the table, or the full path outside.
     pub path: String,
-    /// Its deleted rows.
+    /// Its deleted rows, where they were read: in a plan, not in a listing.
     pub deletion: Option<Arc<DeletionVector>>,
 }
 
@@ -44,6 +44,86 @@ impl Split {
     pub fn row_count(&self) -> u64 {
         let all = u64::try_from(self.file.row_count).unwrap_or(0);
         all.saturating_sub(self.deletion.as_ref().map_or(0, |d| d.len() as u64))
+    }
+}
+
+/// The files of one version of a table, of whatever kind it is: where rows of a key lie in several of
+/// them, they are still to be merged. Metadata only: no data file and no index file is opened.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// The schema of that version.
+    pub schema: Arc<TableSchema>,
+    /// The files, each once; deletion vectors are not read.
+    pub splits: Vec<Split>,
+    /// Schemas that the files were written under.
+    pub schemas: HashMap<SchemaId, Arc<TableSchema>>,
+    /// Rows that a deletion vector deletes, by data file; `None` inside where the index does not say.
+    pub deleted_rows: HashMap<String, Option<i64>>,
+    index: Vec<IndexManifestEntry>,
+}
+
+impl Listing {
+    pub(crate) async fn new(
+        table: &TableReader,
+        snapshot: Option<&Snapshot>,
+        schema: TableSchema,
+    ) -> Result<Self> {
+        let schema = Arc::new(schema);
+        let mut listing = Self {
+            schema,
+            splits: Vec::new(),
+            schemas: HashMap::new(),
+            deleted_rows: HashMap::new(),
+            index: Vec::new(),
+        };
+        let Some(snapshot) = snapshot else {
+            return Ok(listing);
+        };
+        let (entries, index) = futures::future::try_join(
+            live_entries(table.store(), snapshot),
+            index_entries(table.store(), snapshot),
+        )
+        .await?;
+        let places = Places::new(&listing.schema)?;
+        for entry in entries {
+            let id = entry.file.schema_id;
+            if !listing.schemas.contains_key(&id) {
+                let found = if id == listing.schema.id {
+                    listing.schema.clone()
+                } else {
+                    Arc::new(table.schema(id).await?)
+                };
+                listing.schemas.insert(id, found);
+            }
+            listing.splits.push(Split {
+                path: places.of(&entry)?,
+                deletion: None,
+                partition: entry.partition,
+                bucket: entry.bucket,
+                total_buckets: entry.total_buckets,
+                file: entry.file,
+            });
+        }
+        listing.index = index;
+        let vectors = listing
+            .index
+            .iter()
+            .filter(|e| e.file.index_type == DELETION_VECTORS)
+            .flat_map(|e| e.file.dv_ranges.iter().flatten().flatten());
+        listing.deleted_rows = vectors
+            .map(|range| (range.data_file.clone(), range.cardinality))
+            .collect();
+        Ok(listing)
+    }
+
+    /// Reads the deletion vectors of the files.
+    async fn read_vectors(&mut self, table: &TableReader) -> Result<()> {
+        let places = Places::new(&self.schema)?;
+        let mut vectors = deletion_vectors(table, &places, &self.splits, &self.index).await?;
+        for split in &mut self.splits {
+            split.deletion = vectors.remove(&split.file.file_name);
+        }
+        Ok(())
     }
 }
 
@@ -67,126 +147,37 @@ impl ScanPlan {
         snapshot: Option<Snapshot>,
         schema: TableSchema,
     ) -> Result<Self> {
-        let schema = Arc::new(schema);
         if let Some(what) = unreadable(&schema) {
             return Err(Error::Unsupported {
                 table: table.store().url().to_owned(),
                 what,
             });
         }
-        let mut plan = Self {
-            columns: schema.fields.clone(),
-            table,
-            snapshot,
-            schema,
-            splits: Vec::new(),
-            schemas: HashMap::new(),
-            limit: None,
-            batch_rows: None,
-        };
-        if let Some(snapshot) = plan.snapshot.clone() {
-            plan.find_files(&snapshot).await?;
-        }
-        Ok(plan)
-    }
-
-    async fn find_files(&mut self, snapshot: &Snapshot) -> Result<()> {
-        let store = self.table.store().clone();
-        let (entries, index) = futures::future::try_join(
-            live_entries(&store, snapshot),
-            index_entries(&store, snapshot),
-        )
-        .await?;
-        for entry in &entries {
-            if !self.schemas.contains_key(&entry.file.schema_id) {
-                let schema = if entry.file.schema_id == self.schema.id {
-                    self.schema.clone()
-                } else {
-                    Arc::new(self.table.schema(entry.file.schema_id).await?)
-                };
-                self.schemas.insert(entry.file.schema_id, schema);
-            }
-        }
-        let places = Places::new(&self.schema)?;
-        let mut vectors = self.deletion_vectors(&places, &entries, &index).await?;
-        for entry in entries {
-            if let Some(columns) = &entry.file.write_cols {
+        let mut listing = Listing::new(&table, snapshot.as_ref(), schema).await?;
+        for split in &listing.splits {
+            if let Some(columns) = &split.file.write_cols {
                 let what = format!(
                     "data file {} holds only some columns ({}): merging such files is not supported",
-                    entry.file.file_name,
+                    split.file.file_name,
                     columns.join(", ")
                 );
                 return Err(Error::Unsupported {
-                    table: store.url().to_owned(),
+                    table: table.store().url().to_owned(),
                     what,
                 });
             }
-            self.splits.push(Split {
-                path: places.of(&entry)?,
-                deletion: vectors.remove(&entry.file.file_name),
-                partition: entry.partition,
-                bucket: entry.bucket,
-                total_buckets: entry.total_buckets,
-                file: entry.file,
-            });
         }
-        Ok(())
-    }
-
-    /// Reads all deletion vectors, by data file.
-    async fn deletion_vectors(
-        &self,
-        places: &Places,
-        entries: &[ManifestEntry],
-        index: &[IndexManifestEntry],
-    ) -> Result<HashMap<String, Arc<DeletionVector>>> {
-        let rows: HashMap<&str, i64> = entries
-            .iter()
-            .map(|e| (e.file.file_name.as_str(), e.file.row_count))
-            .collect();
-        let mut vectors = HashMap::new();
-        for entry in index
-            .iter()
-            .filter(|e| e.file.index_type == DELETION_VECTORS)
-        {
-            let path = places.of_index(entry)?;
-            let wanted = entry.file.dv_ranges.iter().flatten().flatten();
-            // A vector of a file that is no longer live waits for the next rewrite of the index.
-            let wanted: Vec<_> = wanted
-                .filter(|r| rows.contains_key(r.data_file.as_str()))
-                .collect();
-            if wanted.is_empty() {
-                continue;
-            }
-            let (store, name) = self.located(&path)?;
-            let bytes = store.get(&name).await?;
-            for range in wanted {
-                let rows = rows
-                    .get(range.data_file.as_str())
-                    .and_then(|n| u64::try_from(*n).ok())
-                    .unwrap_or(0);
-                let vector =
-                    DeletionVector::decode(&path, &bytes, range.offset, range.length, rows)?;
-                vectors.insert(range.data_file.clone(), Arc::new(vector));
-            }
-        }
-        Ok(vectors)
-    }
-
-    /// The store in which a path lies, and the path there.
-    pub(crate) fn located(&self, path: &str) -> Result<(Store, String)> {
-        if !is_absolute(path) {
-            return Ok((self.table.store().clone(), path.to_owned()));
-        }
-        let unreadable = || Error::Inconsistent {
-            file: path.to_owned(),
-            what: "not the path of a file".to_owned(),
-        };
-        let (directory, name) = path.rsplit_once('/').ok_or_else(unreadable)?;
-        Ok((
-            Store::open(&url_of(directory), self.table.store_options())?,
-            name.to_owned(),
-        ))
+        listing.read_vectors(&table).await?;
+        Ok(Self {
+            columns: listing.schema.fields.clone(),
+            table,
+            snapshot,
+            schema: listing.schema,
+            splits: listing.splits,
+            schemas: listing.schemas,
+            limit: None,
+            batch_rows: None,
+        })
     }
 
     /// Reads only these columns, in this order.
@@ -275,6 +266,61 @@ impl ScanPlan {
     pub fn read(&self) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         read::read(self)
     }
+}
+
+/// Reads all deletion vectors, by data file.
+async fn deletion_vectors(
+    table: &TableReader,
+    places: &Places,
+    splits: &[Split],
+    index: &[IndexManifestEntry],
+) -> Result<HashMap<String, Arc<DeletionVector>>> {
+    let rows: HashMap<&str, i64> = splits
+        .iter()
+        .map(|s| (s.file.file_name.as_str(), s.file.row_count))
+        .collect();
+    let mut vectors = HashMap::new();
+    for entry in index
+        .iter()
+        .filter(|e| e.file.index_type == DELETION_VECTORS)
+    {
+        let path = places.of_index(entry)?;
+        let wanted = entry.file.dv_ranges.iter().flatten().flatten();
+        // A vector of a file that is no longer live waits for the next rewrite of the index.
+        let wanted: Vec<_> = wanted
+            .filter(|r| rows.contains_key(r.data_file.as_str()))
+            .collect();
+        if wanted.is_empty() {
+            continue;
+        }
+        let (store, name) = located(table, &path)?;
+        let bytes = store.get(&name).await?;
+        for range in wanted {
+            let rows = rows
+                .get(range.data_file.as_str())
+                .and_then(|n| u64::try_from(*n).ok())
+                .unwrap_or(0);
+            let vector = DeletionVector::decode(&path, &bytes, range.offset, range.length, rows)?;
+            vectors.insert(range.data_file.clone(), Arc::new(vector));
+        }
+    }
+    Ok(vectors)
+}
+
+/// The store in which a path lies, and the path there.
+pub(crate) fn located(table: &TableReader, path: &str) -> Result<(Store, String)> {
+    if !is_absolute(path) {
+        return Ok((table.store().clone(), path.to_owned()));
+    }
+    let unreadable = || Error::Inconsistent {
+        file: path.to_owned(),
+        what: "not the path of a file".to_owned(),
+    };
+    let (directory, name) = path.rsplit_once('/').ok_or_else(unreadable)?;
+    Ok((
+        Store::open(&url_of(directory), table.store_options())?,
+        name.to_owned(),
+    ))
 }
 
 /// Why a table's rows are not simply those of its files.

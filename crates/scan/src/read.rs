@@ -3,7 +3,7 @@
 use crate::avro;
 use crate::deletion::DeletionVector;
 use crate::error::{Error, Result};
-use crate::plan::{ScanPlan, Split};
+use crate::plan::{ScanPlan, Split, located};
 use arrow::compute::filter_record_batch;
 use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
@@ -41,7 +41,7 @@ pub(crate) fn read(plan: &ScanPlan) -> Result<BoxStream<'static, Result<RecordBa
                 made
             }
         };
-        let (store, path) = plan.located(&split.path)?;
+        let (store, path) = located(&plan.table, &split.path)?;
         jobs.push(Job {
             store,
             path,

@@ -1,7 +1,7 @@
 //! A table's metadata, read: snapshots, tags, schemas.
 
 use crate::error::{Error, Result};
-use crate::plan::ScanPlan;
+use crate::plan::{Listing, ScanPlan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tidegate_format as format;
@@ -221,19 +221,32 @@ impl TableReader {
     /// [`Error::Unsupported`] for tables whose rows are not simply those of their files; missing or
     /// unreadable metadata.
     pub async fn scan(&self, at: &At) -> Result<ScanPlan> {
-        let (snapshot, schema) = match at {
-            At::Latest => (self.latest_snapshot().await?, self.latest_schema().await?),
+        let (snapshot, schema) = self.version(at).await?;
+        ScanPlan::new(self.clone(), snapshot, schema).await
+    }
+
+    /// Lists the files of a version, of tables too whose rows this build cannot read.
+    ///
+    /// # Errors
+    /// Missing or unreadable metadata.
+    pub async fn files(&self, at: &At) -> Result<Listing> {
+        let (snapshot, schema) = self.version(at).await?;
+        Listing::new(self, snapshot.as_ref(), schema).await
+    }
+
+    async fn version(&self, at: &At) -> Result<(Option<Snapshot>, TableSchema)> {
+        match at {
+            At::Latest => Ok((self.latest_snapshot().await?, self.latest_schema().await?)),
             At::Snapshot(id) => {
                 let snapshot = self.snapshot(*id).await?;
                 let schema = self.schema(snapshot.schema_id).await?;
-                (Some(snapshot), schema)
+                Ok((Some(snapshot), schema))
             }
             At::Tag(name) => {
                 let snapshot = self.tag(name).await?;
                 let schema = self.schema(snapshot.schema_id).await?;
-                (Some(snapshot), schema)
+                Ok((Some(snapshot), schema))
             }
-        };
-        ScanPlan::new(self.clone(), snapshot, schema).await
+        }
     }
 }

@@ -3,8 +3,13 @@
 //!
 //! Owns their content. How it is printed is the caller's business.
 
+mod files;
+mod java_order;
 mod sheet;
+mod statistics;
 mod tables;
+mod texts;
 
+pub use files::{buckets, files, manifests, partitions};
 pub use sheet::{Cell, Sheet};
-pub use tables::{buckets, describe, files, manifests, options, partitions, schemas, snapshots};
+pub use tables::{describe, options, schemas, snapshots};
