@@ -4,6 +4,29 @@
 //! [`ScanPlan::read`] reads them with projection, limit, schema evolution by field id and deletion
 //! vectors. [`canonical`] prints rows. Nothing here writes.
 //!
+//! ```
+//! # use std::collections::BTreeMap;
+//! use futures::TryStreamExt;
+//! use tidegate_scan::{At, TableReader};
+//! use tidegate_storage::Store;
+//!
+//! # const TABLE: &str = concat!(
+//! #     env!("CARGO_MANIFEST_DIR"),
+//! #     "/../../tests/golden/tables/append_tags/warehouse/golden.db/append_tags"
+//! # );
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let store = Store::open(TABLE, &BTreeMap::new())?; // a table that Java wrote
+//! let plan = TableReader::new(store).scan(&At::Latest).await?.with_columns(&["id"])?;
+//! let batches: Vec<_> = plan.read()?.try_collect().await?;
+//! let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
+//! assert_eq!(rows as u64, plan.row_count());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`TableReader::files`] lists the files of any table, also of those whose rows are not read here.
+//!
 //! Data files are Parquet or Avro. Tables with a primary key, with rows spread over files, and files in
 //! other formats are refused by name rather than read wrongly.
 
@@ -19,7 +42,7 @@ mod table;
 pub use deletion::DeletionVector;
 pub use error::{Error, Result};
 pub use live::{index_entries, live_entries, manifest, manifest_list};
-pub use plan::{ScanPlan, Split};
+pub use plan::{Listing, ScanPlan, Split};
 pub use table::{At, TableReader};
 
 /// The README's example runs.
