@@ -134,6 +134,7 @@ const UNLAYERED: &[&str] = &[
     "tidegate-tests",
     "tidegate-benches",
     "tidegate-test-services",
+    "tidegate-fuzz-support",
 ];
 
 /// Licences that a user may take without asking.

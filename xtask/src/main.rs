@@ -46,26 +46,23 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Run every fuzz target in turn.
-    Fuzz {
-        /// Seconds per target.
-        #[arg(long, default_value_t = 60)]
-        seconds: u64,
-        /// Only targets whose name contains this.
-        target: Option<String>,
-    },
+    /// Run the fuzz targets in turn: arbitrary bytes for every decoder.
+    Fuzz(fuzz::Arguments),
     /// Kill a running job over and over, then look whether anything was lost, doubled or left over.
     Chaos(chaos::Arguments),
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = fuzz::wrapped() {
+        return code;
+    }
     let result = match Arguments::parse().chore {
         Chore::Demo { arguments } => demo(&arguments),
         Chore::Test { keep_going } => test::run(keep_going),
         Chore::Layers => layers::check(),
         Chore::Golden { record } => golden::check(record),
         Chore::Bench { arguments } => bench(&arguments),
-        Chore::Fuzz { seconds, target } => fuzz::run(seconds, target.as_deref()),
+        Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Chaos(arguments) => chaos::run(&arguments),
     };
     match result {

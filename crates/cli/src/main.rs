@@ -5,6 +5,8 @@ mod commands;
 mod config;
 mod context;
 mod exit;
+#[cfg(test)]
+mod fuzzing;
 mod logs;
 mod output;
 mod probes;

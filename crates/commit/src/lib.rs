@@ -66,6 +66,10 @@ mod view;
 
 pub mod committable;
 
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
+
 pub use clean::clean;
 pub use committer::PaimonCommitter;
 pub use digest::digest;

@@ -17,6 +17,10 @@ mod reader;
 mod stats;
 mod types;
 
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
+
 pub use encoder::{Dictionaries, EncodedFile, FileEncoder};
 pub use error::{Error, Result};
 pub use normalise::{Normaliser, normalise};

@@ -78,6 +78,10 @@ mod log;
 mod target;
 mod writer;
 
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
+
 pub use encode::Format;
 pub use error::FilesError;
 pub use log::DataFile;

@@ -39,7 +39,11 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
+    // `from_str_radix` alone would take `+f` for a pair of digits.
+    if !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
     let pair = |at: usize| {
         text.get(at..at + 2)
             .and_then(|p| u8::from_str_radix(p, 16).ok())
@@ -77,13 +81,17 @@ impl DataFile {
         }
         let file: Self = serde_json::from_slice(&message.bytes)
             .map_err(|e| FilesError::corrupt("a writer's message", e))?;
-        // It becomes a path.
-        match file.name.starts_with("part-") && !file.name.contains(['/', '\\']) {
-            true => Ok(file),
-            false => Err(FilesError::corrupt(
-                "a writer's message",
-                "its file name is none",
-            )),
+        file.check()
+            .map_err(|why| FilesError::corrupt("a writer's message", why))?;
+        Ok(file)
+    }
+
+    /// Its name becomes a path.
+    fn check(&self) -> Result<(), String> {
+        let name = &self.name;
+        match name.starts_with("part-") && !name.contains(['/', '\\']) {
+            true => Ok(()),
+            false => Err(format!("`{name}` is no name of a file of rows")),
         }
     }
 }
@@ -182,7 +190,28 @@ impl Plan {
             let why = format!("payload version {} is not known here", committable.version);
             return Err(FilesError::corrupt(what(), why));
         }
-        serde_json::from_slice(&committable.payload).map_err(|e| FilesError::corrupt(what(), e))
+        let plan: Self = serde_json::from_slice(&committable.payload)
+            .map_err(|e| FilesError::corrupt(what(), e))?;
+        plan.check().map_err(|why| FilesError::corrupt(what(), why))?;
+        Ok(plan)
+    }
+
+    /// What becomes a path must be a name: of files, and of positions that are objects of their own.
+    fn check(&self) -> Result<(), String> {
+        self.files.iter().try_for_each(DataFile::check)?;
+        let parts = self.positions.iter().flat_map(|p| [&p.active, &p.finished]);
+        for part in parts {
+            match part {
+                Part::Hex(text) if unhex(text).is_none() => {
+                    return Err("its positions are no hex digits".to_owned());
+                }
+                Part::At(hash) if hash.len() != 64 || unhex(hash).is_none() => {
+                    return Err(format!("`{hash}` is no hash of positions"));
+                }
+                Part::Hex(_) | Part::At(_) => {}
+            }
+        }
+        Ok(())
     }
 }
 
@@ -195,6 +224,18 @@ impl Entry {
             digest: committable.digest.to_string(),
             plan: Plan::of(committable)?,
         })
+    }
+
+    /// Reads an entry of the log; `path` is for the error.
+    pub(crate) fn decode(path: &str, bytes: &[u8]) -> Result<Self, FilesError> {
+        let entry: Self =
+            serde_json::from_slice(bytes).map_err(|e| FilesError::corrupt(path, e))?;
+        if entry.version != VERSION {
+            let why = format!("version {} is not known here", entry.version);
+            return Err(FilesError::corrupt(path, why));
+        }
+        entry.plan.check().map_err(|why| FilesError::corrupt(path, why))?;
+        Ok(entry)
     }
 
     fn large_parts(&self) -> BTreeSet<String> {
@@ -316,12 +357,7 @@ impl Log {
         let path = self.path(number);
         let bytes = self.store.get(&path).await;
         let bytes = bytes.map_err(FilesError::store("reading the commit log"))?;
-        let entry: Entry =
-            serde_json::from_slice(&bytes).map_err(|e| FilesError::corrupt(&path, e))?;
-        if entry.version != VERSION {
-            let why = format!("version {} is not known here", entry.version);
-            return Err(FilesError::corrupt(&path, why));
-        }
+        let entry = Entry::decode(&path, &bytes)?;
         Ok(Numbered::new(number, entry, &bytes))
     }
 

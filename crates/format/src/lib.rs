@@ -62,6 +62,10 @@ pub mod snapshot;
 mod stats;
 pub mod tag;
 
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
+
 pub use avro::Codec;
 pub use error::{Error, InFile, Position, Problem, Result};
 pub use stats::StatsView;

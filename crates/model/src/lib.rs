@@ -28,6 +28,10 @@ pub mod schema;
 pub mod snapshot;
 pub mod statistics;
 
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
+
 pub use binary_row::BinaryRow;
 pub use bucket::BucketFunction;
 pub use commit_message::{CommitMessage, CompactIncrement, DataIncrement, ManifestCommittable};

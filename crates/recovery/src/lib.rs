@@ -38,6 +38,10 @@ mod record;
 mod registry;
 mod store;
 
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
+
 pub use bytes::{RECORD_VERSION, decode, encode};
 pub use error::{RecoveryError, kind_of};
 pub use manager::{RestoreAndFail, RestoreOnly};

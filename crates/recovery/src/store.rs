@@ -143,7 +143,7 @@ pub struct ListedRecord {
 }
 
 impl ListedRecord {
-    fn parse(name: &str, size: u64) -> Option<Self> {
+    pub(crate) fn parse(name: &str, size: u64) -> Option<Self> {
         let (savepoint, id) = match name.strip_prefix("checkpoint-") {
             Some(id) => (false, id),
             None => (true, name.strip_prefix("savepoint-")?),
@@ -157,7 +157,7 @@ impl ListedRecord {
         })
     }
 
-    fn name(id: CheckpointId, savepoint: bool) -> String {
+    pub(crate) fn name(id: CheckpointId, savepoint: bool) -> String {
         format!(
             "{}-{id}",
             if savepoint { "savepoint" } else { "checkpoint" }

@@ -58,6 +58,10 @@ mod start;
 mod stop;
 mod task;
 
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
+
 pub use clock::{Clock, SystemClock};
 pub use error::RuntimeError;
 pub use job::{BatchTarget, Job, JobBuilder, JobEnd, Summary};

@@ -20,6 +20,9 @@ const BATCH_ROWS: usize = 8192;
 /// Types within types.
 const MAX_DEPTH: usize = 64;
 
+/// Types in a schema, a named one as often as it is used: a few lines can name very many.
+const MAX_TYPES: usize = 10_000;
+
 /// Decodes a whole file, which must have `rows` records.
 ///
 /// # Errors
@@ -33,9 +36,12 @@ pub(crate) fn decode(file: &str, bytes: &[u8], rows: u64) -> Result<Vec<RecordBa
     let schema = avro::schema_text(bytes).map_err(|e| e.in_file(file))?;
     let schema: Value = serde_json::from_str(&schema)
         .map_err(|e| wrong(format!("schema of the Avro file: {e}")))?;
-    let mut names = HashMap::new();
+    let mut names = Names::default();
     let schema = nullable_record(&schema);
-    let make = |names: &mut HashMap<String, Value>| Column::new(schema, names, 0).map_err(&wrong);
+    let make = |names: &mut Names| {
+        *names = Names::default();
+        Column::new(schema, names, 0).map_err(&wrong)
+    };
     let mut record = make(&mut names)?;
     let (mut batches, mut read, mut in_batch) = (Vec::new(), 0u64, 0usize);
     for (count, block) in avro::blocks(bytes).map_err(|e| e.in_file(file))? {
@@ -86,6 +92,13 @@ fn nullable_record(schema: &Value) -> &Value {
     }
 }
 
+/// What a schema declared so far, and how many types it came to.
+#[derive(Default)]
+struct Names {
+    declared: HashMap<String, Value>,
+    types: usize,
+}
+
 type What = std::result::Result<(), String>;
 
 /// Gathers the values of one place in the schema.
@@ -122,13 +135,17 @@ enum Column {
 impl Column {
     fn new(
         schema: &Value,
-        names: &mut HashMap<String, Value>,
+        names: &mut Names,
         depth: usize,
     ) -> Result<Self, String> {
         if depth > MAX_DEPTH {
             return Err("types are nested too deeply".to_owned());
         }
-        let inner = |schema: Option<&Value>, names: &mut HashMap<String, Value>| {
+        names.types += 1;
+        if names.types > MAX_TYPES {
+            return Err(format!("a schema of more than {MAX_TYPES} types"));
+        }
+        let inner = |schema: Option<&Value>, names: &mut Names| {
             let schema = schema.ok_or("a type without its inner type")?;
             Column::new(schema, names, depth + 1).map(Box::new)
         };
@@ -155,16 +172,17 @@ impl Column {
         if let (Some(declared), Some("record" | "fixed")) =
             (schema.get("name").and_then(Value::as_str), name)
         {
-            names.insert(declared.to_owned(), schema.clone());
+            names.declared.insert(declared.to_owned(), schema.clone());
         }
+        // Without capacity: a builder's own guess costs kilobytes per type of the schema.
         Ok(match name {
-            Some("boolean") => Self::Boolean(BooleanBuilder::new()),
-            Some("int") => Self::Int(Int32Builder::new()),
-            Some("long") => Self::Long(Int64Builder::new()),
-            Some("float") => Self::Float(Float32Builder::new()),
-            Some("double") => Self::Double(Float64Builder::new()),
-            Some("bytes") => Self::Bytes(BinaryBuilder::new()),
-            Some("string") => Self::Text(StringBuilder::new()),
+            Some("boolean") => Self::Boolean(BooleanBuilder::with_capacity(0)),
+            Some("int") => Self::Int(Int32Builder::with_capacity(0)),
+            Some("long") => Self::Long(Int64Builder::with_capacity(0)),
+            Some("float") => Self::Float(Float32Builder::with_capacity(0)),
+            Some("double") => Self::Double(Float64Builder::with_capacity(0)),
+            Some("bytes") => Self::Bytes(BinaryBuilder::with_capacity(0, 0)),
+            Some("string") => Self::Text(StringBuilder::with_capacity(0, 0)),
             Some("fixed") => {
                 let size = schema
                     .get("size")
@@ -173,7 +191,7 @@ impl Column {
                 let size = size
                     .filter(|n| *n > 0)
                     .ok_or("a fixed type without a size")?;
-                Self::Fixed(size, BinaryBuilder::new())
+                Self::Fixed(size, BinaryBuilder::with_capacity(0, 0))
             }
             Some("array") => Self::Array {
                 lengths: Vec::new(),
@@ -181,7 +199,7 @@ impl Column {
             },
             Some("map") => Self::Map {
                 lengths: Vec::new(),
-                keys: StringBuilder::new(),
+                keys: StringBuilder::with_capacity(0, 0),
                 inner: inner(schema.get("values"), names)?,
             },
             Some("record") => {
@@ -202,7 +220,7 @@ impl Column {
                     fields: fields.collect::<Result<_, String>>()?,
                 }
             }
-            Some(other) => match names.get(other).cloned() {
+            Some(other) => match names.declared.get(other).cloned() {
                 Some(known) => return Column::new(&known, names, depth + 1),
                 None => return Err(format!("type `{other}`")),
             },

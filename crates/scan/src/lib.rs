@@ -39,6 +39,10 @@ mod plan;
 mod read;
 mod table;
 
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
+
 pub use deletion::DeletionVector;
 pub use error::{Error, Result};
 pub use live::{index_entries, live_entries, manifest, manifest_list};

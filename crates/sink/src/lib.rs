@@ -34,6 +34,10 @@ mod writer;
 pub mod blocking;
 pub mod probe;
 
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
+
 pub use committable::{Committable, CommittableError, Message, Positions};
 pub use committer::{
     CommitContext, Committer, JobHistory, Mismatch, Outcome, Published, Resolution, ResolutionPlan,

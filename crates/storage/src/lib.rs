@@ -28,6 +28,10 @@ mod retry;
 mod store;
 mod upload;
 
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
+
 pub use backend::{Capabilities, Entry, ObjectMeta, Scheme, Unfinished};
 pub use error::{ErrorKind, Result, StoreError};
 pub use faults::{Fault, Faults, Injected, Rule};

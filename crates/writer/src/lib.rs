@@ -68,6 +68,10 @@ mod uploads;
 mod views;
 mod worker;
 
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
+
 pub use append::AppendWriter;
 pub use budget::{BudgetMetrics, BudgetShare, MemoryBudget, Reservation};
 pub use core::WriterMetrics;

@@ -138,6 +138,28 @@ impl RunWriter {
 }
 
 impl Run {
+    /// A run of one block with these bytes, said to hold so many rows of one group.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn of_block(dir: &Path, bytes: &[u8], group: GroupId, rows: u32) -> io::Result<Self> {
+        let mut file = tempfile::tempfile_in(dir)?;
+        file.write_all(bytes)?;
+        Ok(Self {
+            dir: dir.to_owned(),
+            file,
+            blocks: vec![Block {
+                at: 0,
+                length: bytes.len(),
+            }],
+            entries: vec![Entry {
+                group,
+                block: 0,
+                start: 0,
+                rows,
+            }],
+            bytes: bytes.len() as u64,
+        })
+    }
+
     /// Bytes on disk.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes

@@ -1,13 +1,4 @@
-//! Hint files: an error or a number that is written back to itself.
+//! Hint files.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use tidegate_format::hint;
-
-fuzz_target!(|data: &[u8]| {
-    let Ok(value) = hint::decode(data) else {
-        return;
-    };
-    let again = hint::encode(value);
-    assert_eq!(hint::decode(&again).expect("our own bytes"), value);
-});
+tidegate_fuzz_support::target!(tidegate_format::fuzzing::hint, tidegate_fuzz_support::plain);

@@ -1,13 +1,4 @@
-//! Tag files: an error or a value that is written back to itself.
+//! Tag files.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use tidegate_format::tag;
-
-fuzz_target!(|data: &[u8]| {
-    let Ok(value) = tag::decode(data) else {
-        return;
-    };
-    let again = tag::encode(&value);
-    assert_eq!(tag::decode(&again).expect("our own bytes"), value);
-});
+tidegate_fuzz_support::target!(tidegate_format::fuzzing::tag, tidegate_fuzz_support::plain);

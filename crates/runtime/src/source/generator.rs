@@ -98,6 +98,12 @@ impl GeneratorSource {
     /// A rule for no column, a NOT NULL column without one, a template of templates, bounds that are
     /// no numbers, or a value that does not fit its column: the first row is made to see that.
     pub fn new(schema: SchemaRef, config: GeneratorConfig) -> Result<Self, SourceError> {
+        if config.rate == Some(0) {
+            return Err(SourceError::Config(
+                "a generator's rate of 0 rows per second makes nothing; leave it out for no limit"
+                    .into(),
+            ));
+        }
         for (name, _) in &config.columns {
             if schema.index_of(name).is_err() {
                 let known: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
@@ -407,7 +413,11 @@ impl SplitReader for Reader {
             if left == 0 {
                 return Ok(Read::End(position(self.at)));
             }
-            let mut count = BATCH.min(left);
+            // A saved row number may be anything.
+            let mut count = BATCH.min(left).min(u64::MAX - self.at);
+            if count == 0 {
+                return Ok(Read::End(position(self.at)));
+            }
             if let Some(rate) = self.rate {
                 let (start, first) = *self.begun.get_or_insert_with(|| (Instant::now(), self.at));
                 let made = self.at.saturating_sub(first);

@@ -97,7 +97,7 @@ fn temp_name(name: &str, tag: &str) -> String {
 }
 
 /// Target name and tag of a temporary file of ours; `None` for any other file.
-fn parse_temp(name: &str) -> Option<(&str, Option<&str>)> {
+pub(crate) fn parse_temp(name: &str) -> Option<(&str, Option<&str>)> {
     let inner = name.strip_prefix('.')?.strip_suffix(".tmp")?;
     let (rest, unique) = inner.rsplit_once('.')?;
     let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);

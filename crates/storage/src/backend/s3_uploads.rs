@@ -33,15 +33,15 @@ pub(crate) struct S3Uploads {
 
 /// Where a page of the list ended.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Marker {
+pub(crate) struct Marker {
     key: String,
     upload: String,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Page {
-    uploads: Vec<(String, String, Option<SystemTime>)>,
-    next: Option<Marker>,
+pub(crate) struct Page {
+    pub(crate) uploads: Vec<(String, String, Option<SystemTime>)>,
+    pub(crate) next: Option<Marker>,
 }
 
 impl S3Uploads {
@@ -192,7 +192,7 @@ fn unescape(text: &str) -> Option<String> {
     Some(plain)
 }
 
-fn parse(xml: &str) -> Option<Page> {
+pub(crate) fn parse(xml: &str) -> Option<Page> {
     if !xml.contains("ListMultipartUploadsResult") {
         return None;
     }

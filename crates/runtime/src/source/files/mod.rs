@@ -19,6 +19,8 @@
 
 mod csv;
 mod decoder;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod input;
 mod json;
 mod parquet_reader;

@@ -3,6 +3,7 @@
 //! A position counts rows. A Parquet file never grows: one of another size or footer is another file.
 
 use std::ops::Range;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
@@ -93,7 +94,7 @@ impl ParquetReader {
             path: file.path,
             size: file.size,
         };
-        let builder = ParquetRecordBatchStreamBuilder::new(ranges)
+        let builder = guarded(ParquetRecordBatchStreamBuilder::new(ranges))
             .await
             .map_err(|e| failed(&shown, e))?;
         let rows = builder.metadata().file_metadata().num_rows().max(0) as u64;
@@ -118,10 +119,13 @@ impl ParquetReader {
             let select = usize::try_from(rows - wanted.offset).unwrap_or(usize::MAX);
             let selection =
                 RowSelection::from(vec![RowSelector::skip(skip), RowSelector::select(select)]);
-            let stream = builder
-                .with_batch_size(ROWS)
-                .with_row_selection(selection)
-                .build();
+            let build = || {
+                builder
+                    .with_batch_size(ROWS)
+                    .with_row_selection(selection)
+                    .build()
+            };
+            let stream = guarded(async { build() }).await;
             Some(stream.map_err(|e| failed(&shown, e))?)
         };
         let position = FilePosition {
@@ -270,6 +274,21 @@ fn related(found: &DataType, wanted: &DataType) -> bool {
     }
 }
 
+/// Runs library code on bytes that we did not write: a panic there is a corrupt file, not a crash.
+async fn guarded<T>(
+    work: impl Future<Output = Result<T, ParquetError>>,
+) -> Result<T, ParquetError> {
+    let done = AssertUnwindSafe(work).catch_unwind().await;
+    done.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        let text = text.as_deref().unwrap_or("unknown cause");
+        Err(ParquetError::General(format!(
+            "the decoder gave up: {text}"
+        )))
+    })
+}
+
 fn failed(file: &str, error: ParquetError) -> SourceError {
     if let ParquetError::External(inner) = &error
         && let Some(store) = inner.downcast_ref::<tidegate_storage::StoreError>()
@@ -308,13 +327,13 @@ impl SplitReader for ParquetReader {
             let Some(stream) = &mut self.stream else {
                 return Ok(Read::End(self.position.encode()));
             };
-            match stream.next().await {
+            let next = guarded(async { stream.next().await.transpose() }).await;
+            match next.map_err(|e| failed(&self.shown, e))? {
                 None => {
                     self.stream = None;
                     Ok(Read::End(self.position.encode()))
                 }
-                Some(Err(e)) => Err(failed(&self.shown, e)),
-                Some(Ok(batch)) => {
+                Some(batch) => {
                     let rows = batch.num_rows() as u64;
                     let batch = self.fit(&batch)?;
                     self.position.offset += rows;

@@ -78,6 +78,10 @@ impl FilePosition {
         else {
             return Err(wrong("too short".into()));
         };
+        // A line takes a byte at least; what breaks that was never saved by us, and would overflow.
+        if line > offset {
+            return Err(wrong(format!("{line} lines before byte {offset}")));
+        }
         Ok(Self {
             offset,
             line,

@@ -23,19 +23,37 @@ pub(super) struct File {
     pub(super) compression: Compression,
 }
 
-/// Stored bytes asked for at once.
-const CHUNK: u64 = 1 << 20;
-/// Record bytes unpacked at once.
-const PIECE: usize = 256 << 10;
-/// Rows of a batch at most.
-const ROWS: usize = 8192;
-/// Record bytes of a batch at most, one record excepted.
-const BATCH_BYTES: usize = 4 << 20;
+/// How a file is cut while it is read. What is read must not depend on it, and small sizes let small
+/// files prove that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    /// Stored bytes asked for at once.
+    pub(super) chunk: u64,
+    /// Record bytes unpacked at once.
+    pub(super) piece: usize,
+    /// Rows of a batch at most.
+    pub(super) rows: usize,
+    /// Record bytes of a batch at most, one record excepted.
+    pub(super) batch_bytes: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self {
+            chunk: 1 << 20,
+            piece: 256 << 10,
+            rows: 8192,
+            batch_bytes: 4 << 20,
+        }
+    }
+}
+
 /// A single record may be this long.
 const MAX_RECORD: usize = 256 << 20;
 
 pub(super) struct RecordReader<D> {
     file: File,
+    sizes: Sizes,
     decoder: D,
     source: Stored,
     position: FilePosition,
@@ -68,6 +86,16 @@ impl<D: Decoder> RecordReader<D> {
         decoder: D,
         to_the_end: bool,
     ) -> Result<Self, SourceError> {
+        Self::open_sized(file, position, decoder, to_the_end, Sizes::default()).await
+    }
+
+    pub(super) async fn open_sized(
+        file: File,
+        position: FilePosition,
+        decoder: D,
+        to_the_end: bool,
+        sizes: Sizes,
+    ) -> Result<Self, SourceError> {
         let decompressor =
             Decompressor::new(file.compression).map_err(|e| SourceError::Corrupt {
                 file: file.shown.clone(),
@@ -80,6 +108,7 @@ impl<D: Decoder> RecordReader<D> {
                 finished: false,
             },
             file,
+            sizes,
             decoder,
             position: FilePosition::start(),
             buffer: Vec::new(),
@@ -87,7 +116,7 @@ impl<D: Decoder> RecordReader<D> {
             tail: Vec::new(),
             to_the_end,
             failed: None,
-            enough: PIECE,
+            enough: sizes.piece,
         };
         reader.seek(position).await?;
         Ok(reader)
@@ -259,7 +288,10 @@ impl<D: Decoder> RecordReader<D> {
             if self.source.finished {
                 return Ok(false);
             }
-            let piece = self.source.decompressor.pull(&mut self.buffer, PIECE);
+            let piece = self
+                .source
+                .decompressor
+                .pull(&mut self.buffer, self.sizes.piece);
             match piece.map_err(|e| SourceError::Corrupt {
                 file: self.file.shown.clone(),
                 what: format!("unpacking after {} stored bytes: {e}", self.source.at),
@@ -268,7 +300,7 @@ impl<D: Decoder> RecordReader<D> {
                 Piece::End => self.source.finished = true,
                 Piece::Hungry => {
                     let from = self.source.at;
-                    let to = self.file.size.min(from + CHUNK);
+                    let to = self.file.size.min(from + self.sizes.chunk);
                     let bytes = if from < to {
                         self.stored(from, to).await?
                     } else {
@@ -314,10 +346,10 @@ impl<D: Decoder> RecordReader<D> {
     /// Decodes one batch from the buffer; `None` when it holds no whole record.
     fn batch(&mut self, last: bool) -> Result<Option<SourceBatch>, SourceError> {
         loop {
-            let window = self.buffer.len().min(BATCH_BYTES);
+            let window = self.buffer.len().min(self.sizes.batch_bytes);
             let whole = window == self.buffer.len();
             let input = self.buffer.get(..window).unwrap_or_default();
-            let mut decoded = self.decoder.decode(input, last && whole, ROWS);
+            let mut decoded = self.decoder.decode(input, last && whole, self.sizes.rows);
             if !whole && matches!(&decoded, Ok(d) if d.bytes == 0) {
                 // One record longer than the window.
                 decoded = self.decoder.decode(&self.buffer, last, 1);
@@ -378,10 +410,10 @@ impl<D: Decoder> SplitReader for RecordReader<D> {
                 let last = self.source.finished && self.to_the_end;
                 if self.buffer.len() >= self.enough || self.source.finished {
                     if let Some(batch) = self.batch(last)? {
-                        self.enough = PIECE;
+                        self.enough = self.sizes.piece;
                         return Ok(Read::Rows(batch));
                     }
-                    self.enough = self.buffer.len().saturating_mul(2).max(PIECE);
+                    self.enough = self.buffer.len().saturating_mul(2).max(self.sizes.piece);
                 }
                 if self.source.finished {
                     return Ok(Read::End(self.end().encode()));

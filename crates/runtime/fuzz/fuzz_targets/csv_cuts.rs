@@ -1,0 +1,7 @@
+//! Delimited text, read in one piece and cut anywhere.
+#![no_main]
+
+tidegate_fuzz_support::target!(
+    tidegate_runtime::fuzzing::csv_cuts,
+    tidegate_fuzz_support::packed
+);
