@@ -453,6 +453,62 @@ fn nested_types_with_int96_inside_come_back_equal() {
     );
 }
 
+/// Whatever stands in a required field below a null row, first, last or in between, it is no value and
+/// stops no reader.
+#[test]
+fn a_null_row_with_a_required_field_of_any_type_comes_back_null() {
+    let (primitives, batch) = primitives();
+    for (written, values) in primitives.iter().zip(batch.columns()) {
+        for valid in [
+            [true, false, true],
+            [true, true, false],
+            [false, true, true],
+            [false, false, false],
+        ] {
+            null_rows_of(&written.data_type.logical, &values.slice(0, 3), valid);
+        }
+    }
+}
+
+fn null_rows_of(logical: &L, values: &ArrayRef, valid: [bool; 3]) {
+    let inner = DataField {
+        data_type: DataType::not_null(logical.clone()),
+        ..field(1, "f", L::Int)
+    };
+    let element = DataType::nullable(L::Row(vec![inner.clone()]));
+    let middle = DataField {
+        data_type: DataType::not_null(L::Row(vec![inner])),
+        ..field(2, "r", L::Int)
+    };
+    let fields = [
+        field(3, "row", L::Row(vec![middle])),
+        field(4, "list", L::Array(Box::new(element))),
+    ];
+    let row = |name: &str, column: ArrayRef, nulls: Option<NullBuffer>| -> ArrayRef {
+        let field = Field::new(name, column.data_type().clone(), false);
+        let fields = Fields::from(vec![field]);
+        Arc::new(StructArray::new(fields, vec![column], nulls))
+    };
+    let nulls = || Some(NullBuffer::from(valid.to_vec()));
+    let rows = row("r", row("f", values.clone(), None), nulls());
+    let items = row("f", values.clone(), nulls());
+    let element = Arc::new(Field::new("element", items.data_type().clone(), true));
+    let offsets = OffsetBuffer::from_lengths([2, 0, 1]);
+    let list: ArrayRef = Arc::new(ListArray::new(element, offsets, items, None));
+    let given = RecordBatch::try_from_iter([("row", rows), ("list", list)]).unwrap();
+    let file = encode(&fields, &[], &[given]);
+    let read = decode(file.last_bytes, &fields, &fields);
+    let row = read.column(0).as_struct();
+    let list = read.column(1).as_list::<i32>().values().as_struct().clone();
+    for (at, inner) in [(row, row.column(0).as_struct()), (&list, &list)] {
+        for (i, valid) in valid.into_iter().enumerate() {
+            assert_eq!(at.is_valid(i), valid, "{logical:?}");
+            let found = inner.column(0).slice(i, 1);
+            assert!(!valid || found == values.slice(i, 1), "{logical:?}");
+        }
+    }
+}
+
 #[test]
 fn a_projection_reads_only_its_columns_and_adds_missing_ones_as_null() {
     let (fields, batch) = primitives();

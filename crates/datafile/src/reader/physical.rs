@@ -7,8 +7,9 @@ use crate::types::{COUNT, Use, arrow_fields, arrow_type, join, time_unit, type_t
 use arrow::array::{
     Array, ArrayRef, AsArray, Decimal128Array, Int64Array, ListArray, MapArray, PrimitiveArray,
     StructArray, Time32MillisecondArray, TimestampMicrosecondArray, TimestampMillisecondArray,
-    TimestampNanosecondArray, new_null_array,
+    TimestampNanosecondArray, make_array, new_null_array,
 };
+use arrow::buffer::NullBuffer;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType as Arrow, Decimal128Type, Int32Type, Int64Type, TimeUnit,
@@ -391,7 +392,7 @@ fn row(array: &StructArray, fields: &[DataField], at: &Place<'_>) -> Result<Arra
             column: &path,
         };
         let column = match array.column_by_name(&field.name) {
-            Some(column) => read(column, &field.data_type, &at)?,
+            Some(column) => read(&below(column, array, &at)?, &field.data_type, &at)?,
             None => {
                 let target = arrow_fields(std::slice::from_ref(field), at.column, Use::Rows)?;
                 let target = target
@@ -408,6 +409,17 @@ fn row(array: &StructArray, fields: &[DataField], at: &Place<'_>) -> Result<Arra
         columns.push(column);
     }
     struct_of(types.into(), columns, array, at)
+}
+
+/// A field's values with those below a null row as null: where the field is NOT NULL, what stands there
+/// is no value (twelve zero bytes of an INT96 would be the year -4713).
+fn below(column: &ArrayRef, row: &StructArray, at: &Place<'_>) -> Result<ArrayRef> {
+    let nulls = NullBuffer::union(row.nulls(), column.nulls());
+    if row.null_count() == 0 || nulls.as_ref() == column.nulls() {
+        return Ok(column.clone());
+    }
+    let data = column.to_data().into_builder().nulls(nulls).build();
+    data.map(make_array).map_err(|e| at.corrupt(e))
 }
 
 /// A row of new columns with the nulls of an old one.
