@@ -1,8 +1,9 @@
-//! Chores of the workspace: `cargo xtask demo | test | layers | golden | bench | fuzz | chaos`.
+//! Chores of the workspace: `cargo xtask demo | test | layers | golden | bench | fuzz | interop | chaos`.
 
 mod chaos;
 mod fuzz;
 mod golden;
+mod interop;
 mod layers;
 mod process;
 mod test;
@@ -48,6 +49,8 @@ enum Chore {
     },
     /// Run the fuzz targets in turn: arbitrary bytes for every decoder.
     Fuzz(fuzz::Arguments),
+    /// Compare with released Java Paimon and pypaimon, both ways: one letter per type, table and peer.
+    Interop(interop::Arguments),
     /// Kill a running job over and over, then look whether anything was lost, doubled or left over.
     Chaos(chaos::Arguments),
 }
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Chore::Golden { record } => golden::check(record),
         Chore::Bench { arguments } => bench(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
+        Chore::Interop(arguments) => interop::check(&arguments),
         Chore::Chaos(arguments) => chaos::run(&arguments),
     };
     match result {

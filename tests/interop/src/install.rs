@@ -1,0 +1,90 @@
+//! What the peers need, from Maven Central and PyPI, into the cache folder.
+
+use crate::peer::{Kind, Peer};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What is installed beside pypaimon.
+const PYTHON_PACKAGES: &[&str] = &["pypaimon==2.1.0", "pyarrow==19.0.1"];
+
+/// This crate's folder.
+pub(crate) fn here() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// `$TIDEGATE_CACHE`, `$XDG_CACHE_HOME/tidegate` or `~/.cache/tidegate`, and there `interop`.
+pub(crate) fn cache() -> Result<PathBuf, String> {
+    let var = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let base = var("TIDEGATE_CACHE")
+        .or_else(|| var("XDG_CACHE_HOME").map(|c| c.join("tidegate")))
+        .or_else(|| var("HOME").map(|h| h.join(".cache/tidegate")))
+        .ok_or("neither TIDEGATE_CACHE nor HOME is set: there is no folder for the peers")?;
+    let folder = base.join("interop");
+    std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    Ok(folder)
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let shown = format!("{command:?}");
+    let output = command
+        .output()
+        .map_err(|e| format!("cannot start {shown}: {e}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let tail = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let lines: Vec<&str> = text.lines().collect();
+        lines
+            .iter()
+            .skip(lines.len().saturating_sub(15))
+            .copied()
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    Err(format!(
+        "{shown} ended with {}\n{}\n{}",
+        output.status,
+        tail(&output.stdout),
+        tail(&output.stderr)
+    ))
+}
+
+/// Builds a Java peer of a release (at once if it is built already) and starts it.
+pub(crate) fn java(release: &str) -> Result<Peer, String> {
+    let out = cache()?.join(format!("java-{release}"));
+    run(Command::new("sh")
+        .arg(here().join("java/build.sh"))
+        .arg(&out)
+        .arg(release))?;
+    let mut command = Command::new(out.join("oracle"));
+    command.arg("serve");
+    Peer::start(Kind::Java(release.to_owned()), command)
+}
+
+/// Makes the Python environment (once) and starts pypaimon in it.
+pub(crate) fn pypaimon() -> Result<Peer, String> {
+    let folder = cache()?.join("venv");
+    let python = folder.join("bin/python");
+    let stamp = folder.join("interop-packages");
+    let wanted = PYTHON_PACKAGES.join(" ");
+    let known = |stamp: &Path| std::fs::read_to_string(stamp).unwrap_or_default() == wanted;
+    if !known(&stamp) {
+        run(Command::new("python3").arg("-m").arg("venv").arg(&folder))?;
+        run(Command::new(&python)
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+            ])
+            .args(PYTHON_PACKAGES))?;
+        std::fs::write(&stamp, &wanted).map_err(|e| format!("{}: {e}", stamp.display()))?;
+    }
+    let mut command = Command::new(python);
+    command
+        .arg(here().join("pypaimon/server.py"))
+        .env("TZ", "UTC");
+    Peer::start(Kind::Pypaimon, command)
+}

@@ -1,0 +1,229 @@
+//! Tables of ours before released Java Paimon and pypaimon, and theirs before us: one letter per cell.
+//!
+//! Run by `cargo xtask interop`, which builds the binary; docs/interop.md says how to read what it
+//! prints.
+
+mod cases;
+mod committables;
+mod compare;
+mod expect;
+mod harness;
+mod install;
+mod matrix;
+mod ours;
+mod peer;
+mod theirs;
+mod turns;
+mod types;
+mod variants;
+mod written;
+
+use cases::Case;
+use clap::{Parser, ValueEnum};
+use harness::{Harness, say};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask interop",
+    about = "One letter per type, table and peer"
+)]
+struct Arguments {
+    /// Releases of Java Paimon.
+    #[arg(long, value_delimiter = ',', default_value = "1.0.1,1.3.1,1.4.2")]
+    release: Vec<String>,
+    /// Which peers.
+    #[arg(long, default_value = "all")]
+    peer: Peers,
+    /// The tidegate binary.
+    #[arg(long)]
+    bin: PathBuf,
+    /// Only tables whose `part/table` holds this text or fits this pattern.
+    #[arg(long, value_name = "PATTERN")]
+    only: Option<String>,
+    /// Also write all cells as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Release 1.4.2 and pypaimon on a few tables.
+    #[arg(long)]
+    quick: bool,
+    /// Keep the tables that were made, in this folder.
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Peers {
+    /// Java and pypaimon.
+    All,
+    /// Released Java Paimon.
+    Java,
+    /// pypaimon.
+    Pypaimon,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(why) => {
+            say(&format!("interop: {why}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the matrix is what is asked for")]
+fn run(arguments: &Arguments) -> Result<bool, String> {
+    let begun = Instant::now();
+    let listed = install::here().join("expectations.txt");
+    let text =
+        std::fs::read_to_string(&listed).map_err(|e| format!("{}: {e}", listed.display()))?;
+    let rules = expect::Rules::parse(&text)?;
+    let mut peers = Vec::new();
+    let releases: Vec<&str> = match arguments.quick {
+        true => vec!["1.4.2"],
+        false => arguments.release.iter().map(String::as_str).collect(),
+    };
+    if arguments.peer != Peers::Pypaimon {
+        for release in &releases {
+            say(&format!("installing Java Paimon {release}"));
+            peers.push(install::java(release)?);
+        }
+    }
+    if arguments.peer != Peers::Java {
+        say("installing pypaimon");
+        peers.push(install::pypaimon()?);
+    }
+    let versions: Vec<String> = peers
+        .iter()
+        .map(|p| format!("{} ({})", p.name, p.version))
+        .collect();
+    let work = match &arguments.keep {
+        Some(folder) => folder.clone(),
+        None => std::env::temp_dir().join(format!("tidegate-interop-{}", std::process::id())),
+    };
+    std::fs::create_dir_all(&work).map_err(|e| format!("{}: {e}", work.display()))?;
+    let binary = arguments
+        .bin
+        .canonicalize()
+        .map_err(|e| format!("--bin {}: {e}", arguments.bin.display()))?;
+    let work = work
+        .canonicalize()
+        .map_err(|e| format!("{}: {e}", work.display()))?;
+    let mut harness = Harness {
+        binary,
+        work: work.clone(),
+        peers,
+        matrix: matrix::Matrix::new(rules),
+        only: arguments.only.clone(),
+        quick: arguments.quick,
+    };
+    parts(&mut harness);
+    if arguments.keep.is_none() {
+        // What is left there was made by this run.
+        let _gone = std::fs::remove_dir_all(&work);
+    }
+    let matrix = &harness.matrix;
+    if let Some(path) = &arguments.json {
+        std::fs::write(path, matrix.json().to_string())
+            .map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    println!("peers: {}\n", versions.join("; "));
+    print!("{}", matrix.text());
+    let counts: Vec<String> = matrix
+        .counts()
+        .iter()
+        .map(|(l, n)| format!("{l} {n}"))
+        .collect();
+    let deviations = matrix.deviations().count();
+    println!(
+        "cells: {}; {deviations} deviations; {:.0} s",
+        counts.join(", "),
+        begun.elapsed().as_secs_f64()
+    );
+    let unmet = matrix.unmet();
+    let whole = arguments.only.is_none() && !arguments.quick && arguments.peer == Peers::All;
+    if whole && !unmet.is_empty() {
+        println!("expectations.txt: no cell met lines {unmet:?}");
+    }
+    Ok(deviations == 0 && (!whole || unmet.is_empty()) && !matrix.counts().is_empty())
+}
+
+/// All parts, or a few tables of each.
+fn parts(harness: &mut Harness) {
+    let quick = harness.quick;
+    let few = |cases: Vec<Case>, names: &[&str]| -> Vec<Case> {
+        cases
+            .into_iter()
+            .filter(|c| !quick || names.contains(&c.name.as_str()))
+            .collect()
+    };
+    let crossed = few(cases::crossed(), &["unaware/none", "fixed/string"]);
+    let places = few(cases::places(), &["unaware/none"]);
+    let keys = few(
+        cases::bucket_keys(),
+        &["default(string)", "hive(string)", "mod(bigint)"],
+    );
+    let options = few(
+        cases::options(),
+        &["unaware snappy", "fixed rolling by size"],
+    );
+    written::run(harness, &crossed);
+    written::run(harness, &places);
+    written::run(harness, &keys);
+    let taken: &[&str] = &[
+        "unaware/none",
+        "unaware/string",
+        "unaware/date",
+        "fixed/none",
+        "fixed/string,int",
+        "fixed/timestamp_6",
+        "mod/none",
+        "hive/none",
+    ];
+    let turned: Vec<Case> = crossed
+        .iter()
+        .filter(|c| taken.contains(&c.name.as_str()))
+        .cloned()
+        .collect();
+    let nested: Vec<Case> = places
+        .iter()
+        .filter(|c| c.name == "unaware/none" || c.name == "fixed/none")
+        .cloned()
+        .map(|mut c| {
+            c.name.push_str(" nested");
+            c
+        })
+        .collect();
+    theirs::run(harness, &crossed);
+    theirs::run(harness, &places);
+    theirs::run(harness, &keys);
+    turns::run(
+        harness,
+        if quick {
+            turned.get(..1).unwrap_or_default()
+        } else {
+            &turned
+        },
+    );
+    if !quick {
+        turns::run(harness, &nested);
+    }
+    variants::run(harness, &options);
+    variants::refused(harness, &cases::refused());
+    let prepared: &[&str] = &[
+        "unaware/none",
+        "unaware/string",
+        "fixed/string",
+        "fixed/string,int",
+    ];
+    let prepared: Vec<Case> = crossed
+        .iter()
+        .filter(|c| prepared.contains(&c.name.as_str()))
+        .cloned()
+        .collect();
+    committables::run(harness, &prepared);
+}

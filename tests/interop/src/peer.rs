@@ -1,0 +1,123 @@
+//! A peer: another implementation of Paimon in a process of its own, behind one JSON line each way.
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// What a peer can be.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Kind {
+    /// The release of Java Paimon.
+    Java(String),
+    /// pypaimon on pyarrow.
+    Pypaimon,
+}
+
+/// A running peer.
+pub(crate) struct Peer {
+    /// What it is called in the matrix.
+    pub(crate) name: String,
+    /// What it is.
+    pub(crate) kind: Kind,
+    /// The version that it says it is.
+    pub(crate) version: String,
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    /// Starts it and asks for its version.
+    pub(crate) fn start(kind: Kind, mut command: Command) -> Result<Self, String> {
+        let shown = format!("{command:?}");
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|e| format!("cannot start {shown}: {e}"))?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(format!("{shown}: no pipes"));
+        };
+        let name = match &kind {
+            Kind::Java(release) => release.clone(),
+            Kind::Pypaimon => "pypaimon".to_owned(),
+        };
+        let output = BufReader::new(output);
+        let mut peer = Self {
+            name,
+            kind,
+            version: String::new(),
+            child,
+            input,
+            output,
+        };
+        let said = peer.ask(&json!({"command": "version"}))?;
+        peer.version = said.to_string().replace(['{', '}', '"'], "");
+        Ok(peer)
+    }
+
+    /// One request. The error is the peer's own message.
+    pub(crate) fn ask(&mut self, request: &Value) -> Result<Value, String> {
+        let gone = |e: std::io::Error| format!("the peer's process: {e}");
+        writeln!(self.input, "{request}").map_err(gone)?;
+        self.input.flush().map_err(gone)?;
+        let mut line = String::new();
+        if self.output.read_line(&mut line).map_err(gone)? == 0 {
+            return Err("the peer's process ended".to_owned());
+        }
+        let answer: Value = serde_json::from_str(&line)
+            .map_err(|e| format!("the peer's answer is no JSON: {e}"))?;
+        if let Some(error) = answer.get("error") {
+            let part = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
+            let short = |class: &str| class.rsplit('.').next().unwrap_or(class).to_owned();
+            let mut text = format!("{}: {}", short(part("class")), part("message"));
+            if !part("rootClass").is_empty() {
+                text.push_str(&format!(
+                    " ← {}: {}",
+                    short(part("rootClass")),
+                    part("rootMessage")
+                ));
+            }
+            return Err(text.replace('\n', " "));
+        }
+        Ok(answer.get("result").cloned().unwrap_or(Value::Null))
+    }
+
+    /// A command on a table; `extra` joins the request.
+    pub(crate) fn on(&mut self, command: &str, table: &str, extra: Value) -> Result<Value, String> {
+        let mut request = json!({"command": command, "path": format!("file:{table}")});
+        if let (Some(request), Value::Object(extra)) = (request.as_object_mut(), extra) {
+            request.extend(extra);
+        }
+        self.ask(&request)
+    }
+
+    /// A list from a command.
+    pub(crate) fn list(
+        &mut self,
+        command: &str,
+        table: &str,
+        extra: Value,
+    ) -> Result<Vec<Value>, String> {
+        match self.on(command, table, extra)? {
+            Value::Array(items) => Ok(items),
+            other => Err(format!("expected a list, got {other}")),
+        }
+    }
+
+    /// The release of a Java peer.
+    pub(crate) fn release(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Java(release) => Some(release),
+            Kind::Pypaimon => None,
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}

@@ -1,0 +1,129 @@
+//! In turn, three times: a peer appends, we go on with the same job. Between our commits Java compacts
+//! once, and once expires every snapshot but the newest, so that ours is gone.
+
+use crate::cases::Case;
+use crate::compare;
+use crate::harness::{At, Harness, Refusals, judge, say};
+use crate::matrix::Outcome;
+use crate::theirs::{without, writable};
+use crate::written::{US, cells, own};
+use serde_json::json;
+use std::time::Instant;
+
+const PHASE: &str = "in turn";
+const TURNS: usize = 3;
+
+/// All these tables, with every peer, and one with all peers in rotation.
+pub(crate) fn run(harness: &mut Harness, cases: &[Case]) {
+    let mut rounds: Vec<(String, Vec<usize>)> = harness
+        .peers
+        .iter()
+        .enumerate()
+        .map(|(i, p)| (p.name.clone(), vec![i]))
+        .collect();
+    if harness.peers.len() > 1 {
+        rounds.push(("everyone".to_owned(), (0..harness.peers.len()).collect()));
+    }
+    for case in cases {
+        for (label, writers) in &rounds {
+            let mut at = At::of(PHASE, case);
+            at.case = format!("{} ⇄ {label}", case.name);
+            if !harness.wanted(PHASE, &at.case) {
+                continue;
+            }
+            let begun = Instant::now();
+            if let Err(why) = one(harness, &at, case, writers) {
+                harness
+                    .matrix
+                    .add(at.cell("(rows)", US), Outcome::Differs(why));
+            }
+            say(&format!(
+                "{PHASE}: {} {:.1} s",
+                at.case,
+                begun.elapsed().as_secs_f64()
+            ));
+        }
+    }
+}
+
+fn one(harness: &mut Harness, at: &At, case: &Case, writers: &[usize]) -> Result<(), String> {
+    let mut refused = Refusals::new();
+    let mut possible = case.clone();
+    for writer in writers {
+        let (writable, columns) = writable(harness, *writer, &possible)?;
+        possible = writable;
+        refused.extend(columns);
+    }
+    let python = harness.peers.iter().any(|p| p.release().is_none());
+    if python && writers.len() > 1 {
+        // pypaimon writes nanoseconds as INT64 where Java writes INT96 and reads nothing else.
+        let nanos = |sql: &str| sql.contains("TIMESTAMP(9)");
+        let columns = case.columns.iter().filter(|c| nanos(&c.sql));
+        refused.extend(columns.map(|c| (c.name.clone(), String::new())));
+    }
+    let part = without(&possible, &refused);
+    let n = case.rows;
+    let ours = harness.ours(at.phase, &at.case)?;
+    let mut all = part.batch(0, n);
+    ours.job(&part, &json!({}))?;
+    ours.input("a.json", &all)?;
+    ours.run()?;
+    for turn in 1..=TURNS {
+        for writer in writers {
+            let Some(peer) = harness.peers.get_mut(*writer) else {
+                continue;
+            };
+            let rows = part.batch(10_000 * turn + 1_000 * writer, n);
+            peer.on("write", &ours.table, json!({"rows": rows}))
+                .map_err(|said| format!("turn {turn}: {} does not append: {said}", peer.name))?;
+            all.extend(rows);
+            let between = match turn {
+                2 => peer.release().map(|_| ("compact", json!({}))),
+                3 => peer
+                    .release()
+                    .map(|_| ("expire", json!({"retainMax": 1, "retainMin": 1}))),
+                _ => None,
+            };
+            if let Some((command, extra)) = between {
+                peer.on(command, &ours.table, extra).map_err(|said| {
+                    format!("turn {turn}: {} does not {command}: {said}", peer.name)
+                })?;
+            }
+        }
+        // The input grows: in its file, then by another one.
+        let more = part.batch(n * turn, n);
+        ours.input(if turn == 2 { "b.json" } else { "a.json" }, &more)?;
+        ours.run()
+            .map_err(|why| format!("turn {turn}: we do not go on: {why}"))?;
+        all.extend(more);
+        let expected = compare::by_id(&all)?;
+        let wrong = judge(at, &part, US, &expected, &own(&ours))
+            .into_iter()
+            .find(|(_, outcome)| *outcome != Outcome::Equal);
+        let row = format!("(we go on, turn {turn})");
+        let outcome = wrong.map_or(Outcome::Equal, |(place, o)| {
+            Outcome::Differs(format!("{}: {o:?}", place.row))
+        });
+        harness.matrix.add(at.cell(&row, US), outcome);
+    }
+    let expected = compare::by_id(&all)?;
+    cells(harness, at, &part, &ours, &expected)?;
+    for column in case
+        .columns
+        .iter()
+        .filter(|c| refused.contains_key(&c.name))
+    {
+        let why = "a peer that appends refuses to write the column, or writes what the others cannot read".to_owned();
+        harness
+            .matrix
+            .add(at.column(&column.row, US), Outcome::Absent(why.clone()));
+        for peer in &harness.peers {
+            harness.matrix.add(
+                at.column(&column.row, &peer.name),
+                Outcome::Absent(why.clone()),
+            );
+        }
+    }
+    ours.remove();
+    Ok(())
+}
