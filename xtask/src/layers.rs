@@ -135,6 +135,7 @@ const UNLAYERED: &[&str] = &[
     "tidegate-benches",
     "tidegate-test-services",
     "tidegate-fuzz-support",
+    "tidegate-interop",
 ];
 
 /// Licences that a user may take without asking.
