@@ -73,4 +73,8 @@ pub(crate) fn arguments(data: &[u8]) {
 }
 
 #[cfg(test)]
-tidegate_fuzz_support::seeds!(uncounted job_file: plain, job_sets: plain, arguments: plain);
+tidegate_fuzz_support::seeds!(
+    uncounted job_file: plain,
+    job_sets: plain,
+    arguments: plain,
+);

@@ -71,4 +71,8 @@ pub fn snapshot_marks(data: &[u8]) {
 }
 
 #[cfg(test)]
-tidegate_fuzz_support::seeds!(committable: plain, published_note: plain, snapshot_marks: plain);
+tidegate_fuzz_support::seeds!(
+    committable: plain,
+    published_note: plain,
+    snapshot_marks: plain,
+);

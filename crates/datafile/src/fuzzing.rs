@@ -126,4 +126,7 @@ pub fn evolved_text(data: &[u8]) {
 }
 
 #[cfg(test)]
-tidegate_fuzz_support::seeds!(read_parquet: packed, evolved_text: packed);
+tidegate_fuzz_support::seeds!(
+    read_parquet: packed,
+    evolved_text: packed,
+);

@@ -66,4 +66,6 @@ pub fn log_entry(data: &[u8]) {
 }
 
 #[cfg(test)]
-tidegate_fuzz_support::seeds!(log_entry: plain);
+tidegate_fuzz_support::seeds!(
+    log_entry: plain,
+);

@@ -172,4 +172,16 @@ pub fn manifest_committable(data: &[u8]) {
 }
 
 #[cfg(test)]
-tidegate_fuzz_support::seeds!(snapshot: plain, tag: plain, consumer: plain, schema: plain, hint: plain, manifest_list: packed, index_manifest: packed, manifest: packed, avro_records: packed, commit_message: plain, manifest_committable: plain);
+tidegate_fuzz_support::seeds!(
+    snapshot: plain,
+    tag: plain,
+    consumer: plain,
+    schema: plain,
+    hint: plain,
+    manifest_list: packed,
+    index_manifest: packed,
+    manifest: packed,
+    avro_records: packed,
+    commit_message: plain,
+    manifest_committable: plain,
+);

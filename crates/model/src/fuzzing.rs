@@ -220,4 +220,10 @@ pub fn partition_paths(data: &[u8]) {
 }
 
 #[cfg(test)]
-tidegate_fuzz_support::seeds!(binary_row: plain, type_text: plain, escapes: plain, option_values: plain, partition_paths: plain);
+tidegate_fuzz_support::seeds!(
+    binary_row: plain,
+    type_text: plain,
+    escapes: plain,
+    option_values: plain,
+    partition_paths: plain,
+);

@@ -57,4 +57,7 @@ pub fn registration(data: &[u8]) {
 }
 
 #[cfg(test)]
-tidegate_fuzz_support::seeds!(checkpoint_record: plain, registration: plain);
+tidegate_fuzz_support::seeds!(
+    checkpoint_record: packed,
+    registration: plain,
+);

@@ -117,4 +117,13 @@ pub fn generator(data: &[u8]) {
 }
 
 #[cfg(test)]
-tidegate_fuzz_support::seeds!(source_state: plain, file_position: packed, csv_cuts: packed, json_cuts: packed, text_values: plain, unpack: packed, parquet_source: packed, generator: program);
+tidegate_fuzz_support::seeds!(
+    source_state: plain,
+    file_position: packed,
+    csv_cuts: packed,
+    json_cuts: packed,
+    text_values: plain,
+    unpack: packed,
+    parquet_source: packed,
+    generator: program,
+);

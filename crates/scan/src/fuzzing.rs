@@ -44,4 +44,7 @@ pub fn avro_file(data: &[u8]) {
 }
 
 #[cfg(test)]
-tidegate_fuzz_support::seeds!(deletion_vector: packed, avro_file: packed);
+tidegate_fuzz_support::seeds!(
+    deletion_vector: packed,
+    avro_file: packed,
+);

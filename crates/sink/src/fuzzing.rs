@@ -37,4 +37,7 @@ pub fn names(data: &[u8]) {
 }
 
 #[cfg(test)]
-tidegate_fuzz_support::seeds!(committable_frame: plain, names: plain);
+tidegate_fuzz_support::seeds!(
+    committable_frame: plain,
+    names: plain,
+);

@@ -97,4 +97,9 @@ pub fn s3_answers(data: &[u8]) {
 }
 
 #[cfg(test)]
-tidegate_fuzz_support::seeds!(fault_rule: plain, object_path: plain, store_url: plain, s3_answers: plain);
+tidegate_fuzz_support::seeds!(
+    fault_rule: plain,
+    object_path: plain,
+    store_url: packed,
+    s3_answers: plain,
+);

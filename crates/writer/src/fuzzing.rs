@@ -191,4 +191,7 @@ fn key_of(
 }
 
 #[cfg(test)]
-tidegate_fuzz_support::seeds!(spill_block: packed, route: packed);
+tidegate_fuzz_support::seeds!(
+    spill_block: packed,
+    route: packed,
+);

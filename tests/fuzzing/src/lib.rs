@@ -19,7 +19,8 @@ pub fn plain(length: usize) -> usize {
 
 /// The same where the input may be compressed: one block may grow to 1 MiB and 256 times its size, its
 /// records beside it, twice where the check writes them again. Also for readers with buffers of a fixed
-/// size, however small the file is.
+/// size, however small the file is, and for lists that serde reads: it reserves up to 1 MiB for a count
+/// that it cannot check.
 pub fn packed(length: usize) -> usize {
     4 * ((1 << 20) + 256 * length)
 }

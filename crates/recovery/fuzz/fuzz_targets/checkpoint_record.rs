@@ -3,5 +3,5 @@
 
 tidegate_fuzz_support::target!(
     tidegate_recovery::fuzzing::checkpoint_record,
-    tidegate_fuzz_support::plain
+    tidegate_fuzz_support::packed
 );

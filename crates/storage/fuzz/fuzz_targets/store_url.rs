@@ -3,5 +3,5 @@
 
 tidegate_fuzz_support::target!(
     tidegate_storage::fuzzing::store_url,
-    tidegate_fuzz_support::plain
+    tidegate_fuzz_support::packed
 );
