@@ -83,6 +83,7 @@ impl PaimonCommitter {
             partitions: Partitions::default(),
             known: Known::Nothing,
             contended: false,
+            schema_looked_at: meta.env.now_millis(),
             published_objects: Default::default(),
             schema,
             newest_schema,
@@ -278,7 +279,10 @@ impl PaimonCommitter {
     async fn drive(&mut self) -> Result<End, SinkError> {
         if let Some(running) = &mut self.running {
             // Undecided before: the same bytes are put at the same id again.
-            running.attempt.go_on();
+            if !running.attempt.go_on() {
+                // Or a future was dropped, perhaps with the answer to a request.
+                running.attempt.interrupted();
+            }
             // Each call has its own time.
             let env = self.executor.meta.env.as_ref();
             running.deadline = timeout_deadline(env, self.settings.timeout);

@@ -3,19 +3,18 @@
 //! Owns what the committer knows of the table between commits (the newest snapshot with its
 //! manifests, the newest schema id) and the state of the running attempt. Decides nothing.
 
+mod write;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use tidegate_model::{
-    EntryKind, ManifestEntry, ManifestFile, SchemaId, SimpleStats, SnapshotId, TableSchema, layout,
-};
-use tidegate_protocol::merge::{ManifestSummary, Piece};
+use tidegate_model::{ManifestEntry, ManifestFile, SchemaId, SnapshotId, TableSchema, layout};
 use tidegate_protocol::{
-    Attempt, BaseFact, Changes, DeltaObjects, Draft, Fact, FileChange, FileId, Garbage, IndexPlan,
-    LatestFact, LiveFile, ObjectId, PartitionId, SnapshotFact, Step, Token, WritePlan, Written,
+    Attempt, BaseFact, Draft, Fact, FileId, Garbage, LatestFact, LiveFile, ObjectId, PartitionId,
+    SnapshotFact, Step, Token, WritePlan,
 };
 use tidegate_sink::Committable as Framed;
 use tidegate_storage::Store;
@@ -24,13 +23,18 @@ use crate::committable::Decoded;
 use crate::env::{self, Env};
 use crate::error::{CommitError, Result};
 use crate::live;
-use crate::manifests::{Encoded, ManifestSettings, encode_list, encode_manifests};
+use crate::manifests::{Encoded, ManifestSettings};
 use crate::meta::{Meta, PARALLEL, Visible};
 use crate::names::MetadataNames;
 use crate::paths::Paths;
 use crate::properties::PositionMarks;
 use crate::publish::{Carried, draft_snapshot, hint_latest, publish};
-use crate::registry::{File, Object, Partitions, Registry};
+use crate::registry::{Object, Partitions, Registry};
+
+use write::{WriteJob, write_object};
+
+/// How long a schema counts as the newest one while nobody else commits.
+const SCHEMA_LOOK_MILLIS: i64 = 60_000;
 
 /// The newest snapshot that the committer knows, with all its manifests in order.
 #[derive(Clone, Debug)]
@@ -63,6 +67,8 @@ pub(crate) struct Executor {
     pub(crate) known: Known,
     /// Somebody else committed between our last two looks: look for a successor before building.
     pub(crate) contended: bool,
+    /// When a newer schema was last looked for, epoch milliseconds.
+    pub(crate) schema_looked_at: i64,
     /// Side objects that the newest published snapshot of ours names: they exist.
     pub(crate) published_objects: HashSet<String>,
 }
@@ -158,6 +164,9 @@ impl Executor {
             Step::CheckFiles(files) => self.check_files(running, &files).await.map(Fact::Absent),
             Step::Write(plan) => return self.write(running, plan).await,
             Step::Publish(draft) => return self.publish(running, &draft).await,
+            Step::ReadAgain(id) => self.read_again(id).await.map(Fact::Again),
+            Step::FindRetained => self.find_retained().await.map(Fact::Retained),
+            Step::Announce(draft) => return self.announce(running, &draft).await,
             Step::Delete(garbage) => {
                 return self.delete(running, &garbage).await.map(Fact::Deleted);
             }
@@ -174,6 +183,12 @@ impl Executor {
 
     async fn read_latest(&mut self, running: &mut Running) -> Result<LatestFact> {
         let probe = self.contended || running.empty;
+        // Files of this commit may be of a schema that nobody has committed with yet.
+        let messages = running.decoded.java.messages.iter();
+        let files = messages.flat_map(|m| m.data.new_files.iter().chain(&m.compact.compact_after));
+        if files.map(|file| file.schema_id).max() > Some(self.newest_schema) {
+            self.schema_looked_at = i64::MIN;
+        }
         self.refresh(Some(&mut running.met), probe).await?;
         let base = match &self.known {
             Known::Tip(tip) => Some(base_fact(tip, running)?),
@@ -193,19 +208,40 @@ impl Executor {
     /// A known tip is read again and compared byte by byte: it must still be there, since after an
     /// expiry or a rollback its number + 1 would not be the next one \[C-51a], \[C-72]. Whether it is
     /// still the newest one, the publish itself finds out; it is looked for here where a lost race
-    /// is likely or nothing will be published (`probe`).
+    /// is likely or nothing will be published (`probe`). A newer schema is looked for now and then
+    /// (docs/decisions/commit.md), and whenever somebody else committed.
     pub(crate) async fn refresh(
         &mut self,
         met: Option<&mut BTreeMap<SnapshotId, Visible>>,
         probe: bool,
     ) -> Result<()> {
-        let schema = self.meta.schema_id_from(self.newest_schema);
         let known = match &self.known {
             Known::Tip(tip) => Some(tip.visible.clone()),
             Known::Empty | Known::Nothing => None,
         };
+        let now = self.meta.env.now_millis();
+        let unlooked = now.saturating_sub(self.schema_looked_at).saturating_abs();
+        let due = unlooked >= SCHEMA_LOOK_MILLIS;
+        let mut look = probe || due || known.is_none();
         let newest = find_newest(&self.meta, known, probe);
-        let (schema, found) = futures::future::try_join(schema, newest).await?;
+        let schema = async {
+            match look {
+                true => self.meta.schema_id_from(self.newest_schema).await,
+                false => Ok(self.newest_schema),
+            }
+        };
+        let (mut schema, found) = futures::future::try_join(schema, newest).await?;
+        if let Some(newest) = found.last() {
+            let same = matches!(&self.known, Known::Tip(t) if t.visible.bytes == newest.bytes);
+            schema = schema.max(newest.snapshot.schema_id);
+            if !same && !look {
+                look = true;
+                schema = self.meta.schema_id_from(schema).await?;
+            }
+        }
+        if look {
+            self.schema_looked_at = now;
+        }
         self.newest_schema = schema;
         let Some(newest) = found.last() else {
             self.known = Known::Empty;
@@ -411,31 +447,38 @@ impl Executor {
                 fact
             }
         };
-        match &fact {
-            Fact::Created | Fact::ExistsOurs => {
-                let mut manifests = running
-                    .lists
-                    .get(&draft.base_list)
-                    .cloned()
-                    .unwrap_or_default();
-                manifests.extend(
-                    running
-                        .lists
-                        .get(&draft.delta_list)
-                        .cloned()
-                        .unwrap_or_default(),
-                );
-                self.known = Known::Tip(Box::new(Tip {
-                    visible,
-                    manifests: manifests.into(),
-                }));
-                self.note_published(running);
-                hint_latest(&self.meta.store, draft.id).await;
-            }
-            Fact::ExistsTheirs(_) => self.contended = true,
-            _ => {}
+        if matches!(fact, Fact::ExistsTheirs(_)) {
+            self.contended = true;
         }
         Ok(fact)
+    }
+
+    /// One snapshot as the store shows it now, whatever was met before.
+    async fn read_again(&self, id: SnapshotId) -> Result<Option<SnapshotFact>> {
+        let found = self.meta.snapshot(id).await?;
+        found.map(|visible| visible.fact()).transpose()
+    }
+
+    async fn find_retained(&self) -> Result<Option<(SnapshotId, SnapshotId)>> {
+        let ids = self.meta.snapshot_ids().await?;
+        Ok(ids.first().copied().zip(ids.last().copied()))
+    }
+
+    /// The snapshot of this draft counts: it is what the next commit builds on, and readers are told.
+    async fn announce(&mut self, running: &Running, draft: &Draft) -> Result<Fact> {
+        let visible = match &running.draft {
+            Some((token, visible)) if *token == draft.token => visible.clone(),
+            _ => return Err(CommitError::corrupt("protocol", "announces another draft")),
+        };
+        let of = |list: &ObjectId| running.lists.get(list).into_iter().flatten();
+        let manifests = of(&draft.base_list).chain(of(&draft.delta_list));
+        self.known = Known::Tip(Box::new(Tip {
+            visible,
+            manifests: manifests.cloned().collect(),
+        }));
+        self.note_published(running);
+        hint_latest(&self.meta.store, draft.id).await;
+        Ok(Fact::Announced)
     }
 
     fn note_published(&mut self, running: &Running) {
@@ -458,6 +501,7 @@ impl Executor {
                     vec![object_path(running.registry.objects.get(*id)?)]
                 }
                 Garbage::File(id) => self.paths.of(running.registry.files.get(*id)?)?,
+                Garbage::Snapshot(id) => vec![layout::snapshot_path(*id)],
             };
             owners.extend(of_item.iter().map(|_| *item));
             paths.extend(of_item);
@@ -490,233 +534,10 @@ impl Executor {
     }
 }
 
-/// One `Write` step: remembers the ids of all that it may have left.
-struct WriteJob {
-    ids: Vec<ObjectId>,
-}
-
-impl WriteJob {
-    async fn run(
-        &mut self,
-        executor: &Executor,
-        running: &mut Running,
-        plan: &WritePlan,
-    ) -> Result<Written> {
-        executor.write_side_objects(running).await?;
-        let merged = self.merge(executor, running, plan).await?;
-        let mut objects: Vec<Encoded<()>> = Vec::new();
-        let base_list = self.base_list(executor, running, plan, &merged, &mut objects)?;
-        let delta = match &plan.delta {
-            Some(changes) => Some(self.delta(executor, running, changes, &mut objects)?),
-            None => None,
-        };
-        let index = match &plan.index {
-            Some(index) => Some(self.index(executor, running, index, &mut objects).await?),
-            None => None,
-        };
-        // Lists may be written beside what they name: nothing refers to them yet (invariant 2).
-        executor
-            .write_all(&mut running.unfinished, &objects)
-            .await?;
-        Ok(Written {
-            delta,
-            merged,
-            base_list,
-            index,
-        })
-    }
-
-    async fn merge(
-        &mut self,
-        executor: &Executor,
-        running: &mut Running,
-        plan: &WritePlan,
-    ) -> Result<Vec<Vec<ManifestSummary>>> {
-        let mut merged = Vec::new();
-        for piece in &plan.base.pieces {
-            let Piece::Merge {
-                inputs,
-                drop_deletes,
-            } = piece
-            else {
-                continue;
-            };
-            let files = inputs
-                .iter()
-                .map(|m| running.registry.objects.manifest(m.id).cloned());
-            let files = files.collect::<Result<Vec<_>>>()?;
-            let entries =
-                crate::merge::merged_entries(&executor.meta, &files, *drop_deletes).await?;
-            let encoded =
-                crate::merge::encode(&executor.manifest_settings, &executor.names, entries)?;
-            let mut outputs = Vec::new();
-            for manifest in &encoded {
-                let summary = running.registry.objects.summary(manifest.what.clone());
-                self.ids.push(summary.id);
-                outputs.push(summary);
-            }
-            executor
-                .write_all(&mut running.unfinished, &encoded)
-                .await?;
-            merged.push(outputs);
-        }
-        Ok(merged)
-    }
-
-    fn base_list(
-        &mut self,
-        executor: &Executor,
-        running: &mut Running,
-        plan: &WritePlan,
-        merged: &[Vec<ManifestSummary>],
-        out: &mut Vec<Encoded<()>>,
-    ) -> Result<ObjectId> {
-        let mut manifests = Vec::new();
-        let mut results = merged.iter();
-        for piece in &plan.base.pieces {
-            let ids: Vec<ObjectId> = match piece {
-                Piece::Keep(manifest) => vec![manifest.id],
-                Piece::Merge { .. } => results.next().into_iter().flatten().map(|m| m.id).collect(),
-                Piece::Reuse { outputs, .. } => outputs.iter().map(|m| m.id).collect(),
-            };
-            for id in ids {
-                manifests.push(running.registry.objects.manifest(id)?.clone());
-            }
-        }
-        self.list(executor, running, manifests, out)
-    }
-
-    fn list(
-        &mut self,
-        executor: &Executor,
-        running: &mut Running,
-        manifests: Vec<ManifestFile>,
-        out: &mut Vec<Encoded<()>>,
-    ) -> Result<ObjectId> {
-        let encoded = encode_list(&executor.manifest_settings, &executor.names, &manifests)?;
-        let (name, size) = encoded.what.clone();
-        let id = running.registry.objects.add(Object::List(name, size));
-        self.ids.push(id);
-        running.lists.insert(id, manifests);
-        out.push(encoded.plain());
-        Ok(id)
-    }
-
-    fn delta(
-        &mut self,
-        executor: &Executor,
-        running: &mut Running,
-        changes: &Changes,
-        out: &mut Vec<Encoded<()>>,
-    ) -> Result<DeltaObjects> {
-        let mut entries = entries(running, EntryKind::Delete, &changes.deleted)?;
-        if executor.manifest_settings.drop_stats_of_deletes {
-            for entry in &mut entries {
-                // Not part of the identity [0-1].
-                entry.file.value_stats = SimpleStats::empty();
-                entry.file.value_stats_cols = Some(Vec::new());
-            }
-        }
-        entries.extend(self::entries(running, EntryKind::Add, &changes.added)?);
-        let (manifests, list) = self.manifests_and_list(executor, running, &entries, out)?;
-        let changelog = if changes.changelog.is_empty() {
-            None
-        } else {
-            let entries = self::entries(running, EntryKind::Add, &changes.changelog)?;
-            let (manifests, list) = self.manifests_and_list(executor, running, &entries, out)?;
-            Some((manifests.iter().map(|m| m.id).collect(), list))
-        };
-        Ok(DeltaObjects {
-            manifests,
-            list,
-            changelog,
-        })
-    }
-
-    fn manifests_and_list(
-        &mut self,
-        executor: &Executor,
-        running: &mut Running,
-        entries: &[ManifestEntry],
-        out: &mut Vec<Encoded<()>>,
-    ) -> Result<(Vec<ManifestSummary>, ObjectId)> {
-        let encoded = encode_manifests(&executor.manifest_settings, &executor.names, entries)?;
-        let mut summaries = Vec::new();
-        let mut files = Vec::new();
-        for manifest in encoded {
-            let summary = running.registry.objects.summary(manifest.what.clone());
-            self.ids.push(summary.id);
-            summaries.push(summary);
-            files.push(manifest.what.clone());
-            out.push(manifest.plain());
-        }
-        let list = self.list(executor, running, files, out)?;
-        Ok((summaries, list))
-    }
-
-    async fn index(
-        &mut self,
-        executor: &Executor,
-        running: &mut Running,
-        plan: &IndexPlan,
-        out: &mut Vec<Encoded<()>>,
-    ) -> Result<ObjectId> {
-        let old = match plan.from {
-            Some(id) => {
-                let name = running.registry.objects.name(id)?.to_owned();
-                executor.meta.index_entries(&name).await?
-            }
-            None => Vec::new(),
-        };
-        let entries = crate::index::combine(
-            old,
-            &plan.changes,
-            &running.registry.files,
-            executor.paths.unaware_buckets(),
-        )?;
-        let encoded = crate::index::encode(&executor.manifest_settings, &executor.names, &entries)?;
-        let id = running
-            .registry
-            .objects
-            .add(Object::Other(encoded.what.clone()));
-        self.ids.push(id);
-        out.push(encoded.plain());
-        Ok(id)
-    }
-}
-
-async fn write_object(store: Store, path: String, bytes: Bytes) -> Result<()> {
-    let written = store.write_once(&path, bytes).await;
-    written.map_err(|e| CommitError::store(format!("writing {path}"), e))
-}
-
 async fn absent(store: Store, id: FileId, path: String) -> Result<Option<FileId>> {
     let found = store.head(&path).await;
     let found = found.map_err(|e| CommitError::store(format!("looking for {path}"), e))?;
     Ok(found.is_none().then_some(id))
-}
-
-fn entries(
-    running: &Running,
-    kind: EntryKind,
-    changes: &[FileChange],
-) -> Result<Vec<ManifestEntry>> {
-    changes
-        .iter()
-        .map(|change| match running.registry.files.get(change.file)? {
-            File::Data(partition, bucket, meta) => Ok(ManifestEntry {
-                kind,
-                partition: partition.clone(),
-                bucket: *bucket,
-                total_buckets: change.total_buckets,
-                file: meta.as_ref().clone(),
-            }),
-            File::Index(..) => Err(CommitError::corrupt(
-                "protocol",
-                "names an index file as a data file",
-            )),
-        })
-        .collect()
 }
 
 fn object_path(object: &Object) -> String {

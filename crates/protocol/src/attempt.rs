@@ -5,15 +5,16 @@
 //!
 //! ```text
 //! ReadLatest ─► ReadHistory* ─► decide ─► ReadLive? ─► ReadBuckets? ─► CheckFiles? ─► Write ─► Publish
-//!     ▲         (ledger up to    │ (skip, fence, refuse)                                        │
-//!     │          this base)      ▼                                        created / ours ◄──────┤
-//!     │                        Done                                       theirs ─► BackOff ────┤
-//!     └───────────────────────────────────────────────────────────────────────┘    unknown ─► BackOff ─► Publish
-//!                                                                                  (the same draft)
+//!     ▲         (ledger up to    │ (skip, fence, refuse)             created / ours ─► confirm ◄┤
+//!     │          this base)      ▼                                         │ buried, theirs     │
+//!     │                        Done ◄─ Announce ◄─ its base stands ────────┤                    │
+//!     └────────────────────────────────────────────────── BackOff ◄────────┘  unknown ─► BackOff ─► Publish
+//!                                                                             (the same draft)
 //! ```
 
 mod build;
 mod checks;
+mod confirm;
 mod history;
 
 use crate::committable::{Changes, Committable};
@@ -25,6 +26,7 @@ use crate::rules::{Rule, Rules};
 use crate::settings::{EmptyCommits, Settings};
 use crate::step::{Done, Draft, Fence, Outcome, Refusal, Step, Undecided};
 use checks::LiveFor;
+use confirm::Confirming;
 use history::{Looking, SeenState};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -52,9 +54,11 @@ pub struct Attempt {
     unknowns: u32,
     /// Some request for the present draft may still be carried out.
     in_doubt: bool,
-    /// A draft that found its id taken after a request without an answer. Its objects may be in use:
-    /// it may have been visible, expired, and its id taken again.
-    doubtful: Option<(SnapshotId, Vec<ObjectId>)>,
+    /// A draft that found its id taken after a request without an answer, or that was created and
+    /// cannot be confirmed. Its objects may be in use: it may have been visible and be expired.
+    doubtful: Option<(Box<Draft>, Vec<ObjectId>)>,
+    /// The draft that is a snapshot and does not count yet.
+    confirming: Option<Confirming>,
     /// The end, put off until the history was looked at once more because of a doubtful draft.
     ending: Option<Box<Outcome>>,
     latest: Option<LatestFact>,
@@ -89,6 +93,10 @@ struct Checked {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum After {
     ReadLatest,
+    /// A snapshot below the retained history is gone: the race was lost.
+    Buried,
+    /// Ask again whether the snapshot counts.
+    Confirm,
     Publish(Box<Draft>),
     Finish(Box<Outcome>),
 }
@@ -107,6 +115,7 @@ impl Attempt {
             unknowns: 0,
             in_doubt: false,
             doubtful: None,
+            confirming: None,
             ending: None,
             latest: None,
             looking: Looking::Up,
@@ -150,18 +159,25 @@ impl Attempt {
                 let draft = draft.clone();
                 return self.on_published(draft, fact);
             }
+            (Step::ReadAgain(_) | Step::FindRetained, fact) => return self.on_confirm(fact),
+            (Step::Announce(_), Fact::Announced) => self.announced(),
             (Step::Delete(_), Fact::Deleted(left)) => self.on_deleted(left),
             (Step::Delete(all), Fact::Failed { .. } | Fact::TimedOut) => {
                 let all = all.clone();
                 self.on_deleted(all);
             }
             (Step::BackOff(_), Fact::Waited) => match self.after.clone() {
-                After::ReadLatest => self.read_latest(),
+                After::ReadLatest | After::Buried => self.read_latest(),
+                After::Confirm => self.confirm_again(),
                 After::Publish(draft) => self.step = Step::Publish(*draft),
                 After::Finish(outcome) => self.step = Step::Done(*outcome),
             },
-            (Step::BackOff(_), Fact::TimedOut) => match self.after.clone() {
-                After::Publish(draft) => self.undecided(*draft),
+            (Step::BackOff(_), Fact::TimedOut) => match (self.after.clone(), &self.confirming) {
+                (After::Publish(draft), _) => self.undecided(*draft),
+                (After::Confirm, Some(confirming)) => {
+                    let draft = confirming.draft();
+                    self.undecided(draft);
+                }
                 _ => self.exhausted("commit.timeout is over"),
             },
             (step, Fact::TimedOut) if step.may_fail() => self.exhausted("commit.timeout is over"),
@@ -185,16 +201,32 @@ impl Attempt {
         Ok(())
     }
 
-    /// After [`Outcome::Undecided`]: puts the same draft at the same id again, with a new retry
-    /// budget \[R-6]. False, and without effect, in any other state.
+    /// After [`Outcome::Undecided`]: puts the same draft at the same id again, or, where it is there
+    /// or the id is taken, looks again; with a new retry budget \[R-6]. False, and without effect, in
+    /// any other state.
     pub fn go_on(&mut self) -> bool {
         let Step::Done(Outcome::Undecided(undecided)) = &self.step else {
             return false;
         };
         let draft = (*undecided.draft).clone();
         self.unknowns = 0;
-        self.step = Step::Publish(draft);
+        self.retries = 0;
+        if self.doubtful.is_some() {
+            self.step = Step::ReadLatest;
+        } else if self.confirming.is_some() {
+            self.confirm_again();
+        } else {
+            self.step = Step::Publish(draft);
+        }
         true
+    }
+
+    /// The request of the pending step may have been sent, and its answer is lost: a future was
+    /// dropped \[R-18]. The same step is then done again.
+    pub fn interrupted(&mut self) {
+        if matches!(self.step, Step::Publish(_)) && self.rules().on(Rule::DroppedIsDoubt) {
+            self.in_doubt = true;
+        }
     }
 
     /// What is known of the user's commits by now.
@@ -286,17 +318,13 @@ impl Attempt {
 
     fn on_published(&mut self, draft: Draft, fact: Fact) -> Result<(), OutOfTurn> {
         match fact {
-            Fact::Created | Fact::ExistsOurs => self.visible(&draft),
+            Fact::Created | Fact::ExistsOurs => self.created(draft),
             // A driver that compares parsed snapshots only.
-            Fact::ExistsTheirs(found) if found.token == draft.token => self.visible(&draft),
+            Fact::ExistsTheirs(found) if found.token == draft.token => self.created(draft),
             Fact::ExistsTheirs(found) => {
                 self.unknowns = 0;
                 if std::mem::take(&mut self.in_doubt) && self.rules().on(Rule::DoubtfulKept) {
-                    let objects = std::mem::take(&mut self.objects);
-                    self.doubtful
-                        .get_or_insert((draft.id, Vec::new()))
-                        .1
-                        .extend(objects);
+                    self.doubt(draft);
                 }
                 self.lost();
                 self.retry(&format!(
@@ -308,19 +336,7 @@ impl Attempt {
                 self.lost();
                 self.retry("no answer");
             }
-            Fact::Unknown => {
-                self.in_doubt = true;
-                let n = self.unknowns;
-                self.unknowns = n.saturating_add(1);
-                if self.unknowns > self.settings.max_unknown
-                    && self.rules().on(Rule::UnknownBounded)
-                {
-                    self.undecided(draft);
-                } else {
-                    self.after = After::Publish(Box::new(draft));
-                    self.step = Step::BackOff(n);
-                }
-            }
+            Fact::Unknown => self.unknown(draft),
             Fact::TimedOut => self.undecided(draft),
             // An earlier request for the same draft may have been carried out.
             Fact::PutRefused(_) if self.in_doubt && self.rules().on(Rule::RefusedAfterUnknown) => {
@@ -334,18 +350,31 @@ impl Attempt {
         Ok(())
     }
 
-    /// The draft is a snapshot now: the only place where a half becomes done by publishing.
+    /// No answer: the same draft again, a bounded number of times.
+    fn unknown(&mut self, draft: Draft) {
+        self.in_doubt = true;
+        let n = self.unknowns;
+        self.unknowns = n.saturating_add(1);
+        if self.unknowns > self.settings.max_unknown && self.rules().on(Rule::UnknownBounded) {
+            self.undecided(draft);
+        } else {
+            self.after = After::Publish(Box::new(draft));
+            self.step = Step::BackOff(n);
+        }
+    }
+
+    /// The objects of this draft may be in use: nothing of it is deleted until the history tells.
+    fn doubt(&mut self, draft: Draft) {
+        let objects = std::mem::take(&mut self.objects);
+        let doubtful = self
+            .doubtful
+            .get_or_insert_with(|| (Box::new(draft), Vec::new()));
+        doubtful.1.extend(objects);
+    }
+
+    /// The draft is a snapshot and counts: the only place where a half becomes done by publishing.
     fn visible(&mut self, draft: &Draft) {
-        let entry = Entry {
-            identifier: draft.identifier,
-            half: draft.half,
-            digest: Some(draft.digest),
-            epoch: draft.epoch,
-            positions: draft.positions,
-            id: draft.id,
-            token: draft.token.clone(),
-            based_on: draft.based_on.clone(),
-        };
+        let entry = Entry::of_draft(draft);
         let buckets = self.bucket_counts();
         self.ledger.published(entry.clone(), &buckets);
         self.published = true;
@@ -369,6 +398,7 @@ impl Attempt {
         self.unknowns = 0;
         self.in_doubt = false;
         self.doubtful = None;
+        self.confirming = None;
         self.ending = None;
         self.gap = None;
         self.seen = SeenState::Unread;
@@ -421,10 +451,11 @@ impl Attempt {
 
     /// The history from the doubtful draft on is complete and shows others: it never was visible.
     fn settle_doubt(&mut self) {
-        let Some((id, objects)) = self.doubtful.take() else {
+        let Some((draft, objects)) = self.doubtful.take() else {
             return;
         };
-        let complete = self.ledger.covered().is_some_and(|c| c.from <= id) && self.gap.is_none();
+        let covered = self.ledger.covered();
+        let complete = covered.is_some_and(|c| c.from <= draft.id) && self.gap.is_none();
         let found = self
             .ledger
             .find(self.committable.identifier, self.half())
@@ -432,7 +463,7 @@ impl Attempt {
         if complete && !found {
             self.trash.extend(objects);
         } else {
-            self.doubtful = Some((id, objects));
+            self.doubtful = Some((draft, objects));
         }
     }
 
@@ -478,6 +509,14 @@ impl Attempt {
             Some(ending) if may_look => *ending,
             _ => outcome,
         };
+        // The history could not be read, and whether the draft in it is ours is not known [R-6].
+        if may_look
+            && let Some((draft, _)) = &self.doubtful
+            && self.rules().on(Rule::DoubtfulKept)
+        {
+            let draft = (**draft).clone();
+            return self.undecided(draft);
+        }
         if self.rules().on(Rule::FailureCleans) {
             self.discard_draft();
         }
@@ -490,6 +529,7 @@ impl Attempt {
             self.discard_draft();
         }
         let mut kept: Vec<ObjectId> = self.objects.clone();
+        kept.extend(self.doubtful.iter().flat_map(|(_, objects)| objects));
         kept.extend(self.delta.iter().flat_map(|(_, delta)| delta.objects()));
         kept.extend(
             self.merged
@@ -529,10 +569,12 @@ impl Attempt {
             After::Finish(outcome) => {
                 let mut outcome = *outcome;
                 if let Outcome::Published(done) | Outcome::AlreadyPublished(done) = &mut outcome {
-                    done.left = left;
+                    done.left.extend(left);
                 }
                 self.step = Step::Done(outcome);
             }
+            After::Buried => self.on_buried_removed(left),
+            After::Confirm => self.confirm_again(),
             After::ReadLatest => self.step = Step::ReadLatest,
             After::Publish(draft) => self.step = Step::Publish(*draft),
         }

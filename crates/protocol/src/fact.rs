@@ -134,6 +134,12 @@ pub enum Fact {
     Unknown,
     /// To `Publish`: the store refused for good, and no request of this attempt can land later.
     PutRefused(String),
+    /// To `ReadAgain`: what stands under that number, `None` where nothing does.
+    Again(Option<SnapshotFact>),
+    /// To `FindRetained`: the smallest and the largest snapshot id in the store.
+    Retained(Option<(SnapshotId, SnapshotId)>),
+    /// To `Announce`.
+    Announced,
     /// To `Delete`: what could not be deleted, empty when all is gone.
     Deleted(Vec<Garbage>),
     /// To `BackOff`: the time is over.
@@ -159,4 +165,6 @@ pub enum Garbage {
     Object(ObjectId),
     /// A data, changelog or index file.
     File(FileId),
+    /// A snapshot of ours that was created outside the history that readers see.
+    Snapshot(SnapshotId),
 }

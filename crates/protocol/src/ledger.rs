@@ -7,7 +7,7 @@
 use crate::fact::SnapshotFact;
 use crate::ids::{Half, PartitionId, Token};
 use crate::rules::{Rule, Rules};
-use crate::step::Replacement;
+use crate::step::{Draft, Replacement};
 use std::collections::BTreeMap;
 use tidegate_model::ids::SnapshotId;
 use tidegate_model::ids::{CommitIdentifier, CommitUser, Digest, Epoch, JobName};
@@ -81,6 +81,22 @@ impl Entry {
             token: fact.token.clone(),
             based_on: fact.based_on.clone(),
         })
+    }
+}
+
+impl Entry {
+    /// What a draft is once it is visible.
+    pub(crate) fn of_draft(draft: &Draft) -> Self {
+        Self {
+            identifier: draft.identifier,
+            half: draft.half,
+            digest: Some(draft.digest),
+            epoch: draft.epoch,
+            positions: draft.positions,
+            id: draft.id,
+            token: draft.token.clone(),
+            based_on: draft.based_on.clone(),
+        }
     }
 }
 

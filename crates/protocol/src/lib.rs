@@ -55,6 +55,11 @@
 //!             snapshots.push(draft);
 //!             Fact::Created
 //!         }
+//!         Step::FindRetained => {                             // does it lie where readers look?
+//!             let id = snapshots.last().map(|s| s.id);
+//!             Fact::Retained(id.map(|id| (id, id)))
+//!         }
+//!         Step::Announce(_) => Fact::Announced,               // the hint
 //!         Step::Done(outcome) => break outcome,
 //!         other => unreachable!("{other:?} needs a table with history"),
 //!     };

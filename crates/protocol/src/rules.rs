@@ -128,14 +128,24 @@ rules! {
     /// \[R-6]: an id found taken after an unanswered request proves nothing until the history from it
     /// on was looked at: the snapshot may have been visible, expired, and its id taken again.
     DoubtfulKept,
+    /// \[R-18]: a publish whose answer was dropped counts as unanswered.
+    DroppedIsDoubt,
     /// \[R-6]: a refusal after an unknown outcome settles nothing.
     RefusedAfterUnknown,
     /// \[R-14]: a snapshot of ours that was put over is noticed.
     ReplacementNoticed,
     /// \[R-14]: what a child says of its parent tells the real one from a late intruder.
     ChainRead,
-    /// A commit of ours that was created below the retained history is noticed.
-    BuriedNoticed,
+    /// \[R-6], \[C-51a]: a create counts once its base is seen to stand: the store takes a snapshot
+    /// below the retained history too, where no reader gets.
+    CreateConfirmed,
+    /// A base that is gone while older snapshots stand was rolled back under the create \[R-14].
+    RollbackUnderCreate,
+    /// What was created below the retained history is removed, and the committable offered again.
+    BuriedRemoved,
+    /// \[R-6]: unless an earlier request of the same draft has no answer: it may have been visible,
+    /// and be expired.
+    BuriedInDoubt,
     /// \[R-14]: it is offered again only on an unchanged parent and without later commits.
     OfferedAgainOnlyOnOurParent,
     /// \[R-14], \[C-72]: a rollback below our newest commit is noticed.

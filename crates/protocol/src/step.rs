@@ -47,6 +47,14 @@ pub enum Step {
     /// Create `snapshot-<draft.id>` if absent, always from the same bytes for the same draft →
     /// `Created`, `ExistsOurs`, `ExistsTheirs`, `Unknown`, `PutRefused`.
     Publish(Draft),
+    /// Read this one snapshot again, *from the store* → `Again`. The answer tells whether a create
+    /// landed in the history that readers see.
+    ReadAgain(SnapshotId),
+    /// Find the smallest and the largest snapshot id, by listing → `Retained`. Only where a create
+    /// cannot be confirmed by its base.
+    FindRetained,
+    /// The snapshot counts: tell readers, best effort → `Announced`.
+    Announce(Draft),
     /// Delete → `Deleted`.
     Delete(Vec<Garbage>),
     /// Wait [`Settings::back_off_millis`](crate::Settings::back_off_millis) of this number →
@@ -66,7 +74,13 @@ impl Step {
             | Self::ReadBuckets { .. }
             | Self::CheckFiles(_)
             | Self::Write(_) => true,
-            Self::Publish(_) | Self::Delete(_) | Self::BackOff(_) | Self::Done(_) => false,
+            Self::Publish(_)
+            | Self::ReadAgain(_)
+            | Self::FindRetained
+            | Self::Announce(_)
+            | Self::Delete(_)
+            | Self::BackOff(_)
+            | Self::Done(_) => false,
         }
     }
 }
@@ -264,7 +278,7 @@ pub enum Refusal {
 /// Everything that is known of a commit whose outcome is not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Undecided {
-    /// The snapshot that may land.
+    /// The snapshot that may land, or may have landed.
     pub draft: Box<Draft>,
     /// Halves that are visible.
     pub done: Done,
@@ -277,9 +291,7 @@ pub struct Undecided {
 pub struct Replacement {
     /// What was visible.
     pub ours: Entry,
-    /// What stands under its number now; `None` where nothing does, or where ours still stands but
-    /// below the retained history: a long pause let the snapshots around it expire before it was
-    /// created.
+    /// What stands under its number now; `None` where nothing does.
     pub by: Option<SnapshotFact>,
     /// True where the same committable shall be offered again: exactly our id was taken over, on
     /// our parent, and no later commit of ours is concerned. False = *behind* \[R-7].

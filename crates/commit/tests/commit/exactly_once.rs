@@ -1,7 +1,8 @@
 //! Whatever dies, fails or is dropped: each commit is visible exactly once, and nothing is left.
 
-use crate::common::{self, Table, combine, is_visible, poll_times, run};
-use tidegate_commit::clean;
+use crate::common::{self, Table, combine, is_visible, poll_times, run, run_of};
+use tidegate_commit::{clean, latest_snapshot};
+use tidegate_model::{SnapshotId, layout};
 use tidegate_sink::{Committer, Outcome};
 use tidegate_storage::{ErrorKind, Fault, Faults, Op, Rule};
 
@@ -160,6 +161,77 @@ async fn a_commit_dropped_at_any_await_is_settled_by_the_next_call() {
         dropped += 1;
     }
     assert!(dropped >= 4, "{dropped} awaits");
+}
+
+/// The others go on, and expire what is older than their last two snapshots.
+async fn the_table_moves_on(table: &Table) {
+    let mut rival = table.committer(&run_of("rival", "rival", 1)).await;
+    for n in 1..=5u64 {
+        let theirs = table.committable(&rival, n, None).await;
+        assert!(is_visible(&rival.commit(&theirs).await.unwrap()));
+    }
+    let newest = latest_snapshot(&table.store).await.unwrap().unwrap().id;
+    for id in 1..=newest.0 - 2 {
+        let path = layout::snapshot_path(SnapshotId(id));
+        table.store.delete(&path).await.unwrap();
+    }
+}
+
+/// [C-51a]: a committer that sleeps at any request while the others go on and expire what it
+/// had built on: the store takes its snapshot below the retained history, where no reader gets. It is
+/// never acknowledged there, LATEST never points there, and the rows land.
+#[tokio::test]
+async fn a_committer_that_sleeps_past_retention_at_any_await_commits_where_readers_see_it() {
+    let mut slept = 0;
+    let (mut moved, mut stale_hints) = (0, 0);
+    for n in 1.. {
+        let table = Table::memory(&[]).await;
+        let faults = Faults::new();
+        let store = table.store.clone().with_faults(faults.clone());
+        let mut committer = table.committer_on(store, &run("user", 1)).await;
+        let one = table.committable(&committer, 1, None).await;
+        assert!(is_visible(&committer.commit(&one).await.unwrap()));
+        let two = table.committable(&committer, 2, Some(1)).await;
+        faults.latency(common::TICK);
+        let mut commit = Box::pin(committer.commit(&two));
+        let mut ended = poll_times(&mut commit, n).await;
+        let was_over = ended.is_some();
+        if !was_over {
+            the_table_moves_on(&table).await;
+            ended = Some(commit.as_mut().await);
+        }
+        drop(commit);
+        let outcome = ended.unwrap().unwrap();
+        assert!(is_visible(&outcome), "slept at poll {n}: {outcome:?}");
+        let seen = table.check().await;
+        let retained = seen.snapshots.first().unwrap().id.0;
+        if was_over {
+            break;
+        }
+        slept += 1;
+        // Its ten rows are in the newest snapshot, beside those of the others: 1 and 5 commits.
+        assert_eq!(seen.rows(), 70, "slept at poll {n}");
+        let hint = table.store.get(layout::LATEST_PATH).await.unwrap();
+        let hint: i64 = std::str::from_utf8(&hint).unwrap().parse().unwrap();
+        stale_hints += u32::from(hint < retained);
+        let newest = seen.snapshots.last().unwrap();
+        moved += u32::from(newest.commit_user.as_str() == "user");
+        // And the job goes on.
+        let three = table.committable(&committer, 3, Some(2)).await;
+        let outcome = committer.commit(&three).await.unwrap();
+        assert!(
+            is_visible(&outcome),
+            "after a sleep at poll {n}: {outcome:?}"
+        );
+        assert_eq!(table.check().await.rows(), 80, "slept at poll {n}");
+    }
+    assert!(slept >= 6, "{slept} awaits");
+    assert!(
+        moved >= 3,
+        "{moved} times it found its place above the others"
+    );
+    // Only where it slept in the write of the hint itself.
+    assert!(stale_hints <= 1, "{stale_hints} stale hints");
 }
 
 #[tokio::test]

@@ -1,31 +1,133 @@
 //! What a commit costs, and what it writes.
 
-use tidegate_commit::{LiveView, committable};
+use tidegate_commit::{LiveView, PaimonCommitter, committable};
 use tidegate_format::manifest_list;
-use tidegate_model::{BucketId, CompactIncrement, DataIncrement, layout};
+use tidegate_model::{BucketId, CompactIncrement, DataIncrement, SchemaId, layout};
 use tidegate_sink::{Committer, Outcome};
+use tidegate_storage::{MetricsSnapshot, Op};
 
 use crate::common::{Table, combine, data_file, is_published, is_visible, run, run_of};
 
+/// Requests by kind, those that were not made left out.
+fn by_kind(cost: &MetricsSnapshot) -> Vec<(Op, u64)> {
+    cost.iter()
+        .map(|(op, counts)| (op, counts.requests))
+        .collect()
+}
+
 #[tokio::test]
-async fn a_commit_takes_five_writes_two_reads_and_no_list() {
+async fn a_commit_takes_exactly_five_writes_and_two_reads() {
     for table in [Table::memory(&[]).await, Table::file(&[]).await] {
         let mut committer = table.committer(&run("user", 1)).await;
         for n in 1..=20u64 {
-            let c = table
-                .committable(&committer, n, n.checked_sub(1).filter(|n| *n > 0))
-                .await;
+            let before_it = n.checked_sub(1).filter(|n| *n > 0);
+            let c = table.committable(&committer, n, before_it).await;
             let before = table.store.metrics();
             assert!(is_published(&committer.commit(&c).await.unwrap()));
             let cost = committer.store().metrics().since(&before);
-            // The first one looks for the newest snapshot by listing.
-            if n > 1 {
-                assert!(cost.writes() <= 5, "commit {n}: {} writes", cost.writes());
-                assert!(cost.reads() <= 2, "commit {n}: {} reads", cost.reads());
-                assert_eq!((cost.lists(), cost.deletes()), (0, 0), "commit {n}");
+            if n == 1 {
+                // A table without snapshots shows that only by listing, before and after.
+                assert_eq!(
+                    (cost.writes(), cost.lists()),
+                    (5, 2),
+                    "{:?}",
+                    by_kind(&cost)
+                );
+                continue;
             }
+            // Delta manifest, two lists, hint; the snapshot; the base before and after.
+            let wanted = [(Op::Get, 2), (Op::Put, 4), (Op::Create, 1)];
+            let mut made = by_kind(&cost);
+            made.sort_unstable_by_key(|(op, _)| wanted.iter().position(|(w, _)| w == op));
+            assert_eq!(made, wanted, "commit {n}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_commit_that_merges_manifests_reads_them_and_writes_one_more() {
+    let table = Table::memory(&[("manifest.merge-min-count", "5")]).await;
+    let mut committer = table.committer(&run("user", 1)).await;
+    let mut merges = 0;
+    for n in 1..=40u64 {
+        let before_it = n.checked_sub(1).filter(|n| *n > 0);
+        let c = table.committable(&committer, n, before_it).await;
+        let before = table.store.metrics();
+        assert!(is_published(&committer.commit(&c).await.unwrap()));
+        let cost = committer.store().metrics().since(&before);
+        if n == 1 || cost.writes() == 5 {
+            assert!(
+                n == 1 || cost.reads() == 2,
+                "commit {n}: {:?}",
+                by_kind(&cost)
+            );
+            continue;
+        }
+        merges += 1;
+        assert_eq!(cost.writes(), 6, "commit {n}: {:?}", by_kind(&cost));
+        // The inputs: five of one tier, or five and what stands behind them.
+        let inputs = cost.reads() - 2;
+        assert!((5..=9).contains(&inputs), "commit {n}: {inputs} inputs");
+        assert_eq!((cost.lists(), cost.deletes()), (0, 0), "commit {n}");
+    }
+    // At 6, 11, 16, 21, 26, 31, 36, and one of the five that these made.
+    assert_eq!(merges, 8);
+    table.check().await;
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_noticed_within_a_minute_and_at_once_where_others_commit() {
+    // [C-39]
+    let table = Table::memory(&[]).await;
+    let env = table.env(1);
+    let own = run("user", 1);
+    let mut committer = PaimonCommitter::open_with(table.store.clone(), own, env.clone())
+        .await
+        .unwrap();
+    let schema = table
+        .store
+        .get(&layout::schema_path(SchemaId(0)))
+        .await
+        .unwrap();
+    let one = table.committable(&committer, 1, None).await;
+    assert!(is_published(&committer.commit(&one).await.unwrap()));
+    table
+        .store
+        .put(&layout::schema_path(SchemaId(1)), schema.clone())
+        .await
+        .unwrap();
+    let two = table.committable(&committer, 2, Some(1)).await;
+    assert!(is_published(&committer.commit(&two).await.unwrap()));
+    env.set_clock(1_000_000 + 61_000);
+    let three = table.committable(&committer, 3, Some(2)).await;
+    assert!(is_published(&committer.commit(&three).await.unwrap()));
+    let seen = table.check().await;
+    let schemas: Vec<i64> = seen.snapshots.iter().map(|s| s.schema_id.0).collect();
+    assert_eq!(schemas, [0, 0, 1]);
+
+    table
+        .store
+        .put(&layout::schema_path(SchemaId(2)), schema.clone())
+        .await
+        .unwrap();
+    let mut rival = table.committer(&run_of("rival", "rival", 1)).await;
+    let theirs = table.committable(&rival, 1, None).await;
+    assert!(is_published(&rival.commit(&theirs).await.unwrap()));
+    let four = table.committable(&committer, 4, Some(3)).await;
+    assert!(is_published(&committer.commit(&four).await.unwrap()));
+    // Its files are of a schema that nobody has committed with.
+    table
+        .store
+        .put(&layout::schema_path(SchemaId(3)), schema)
+        .await
+        .unwrap();
+    let mut message = table.message(committer.run(), "a", 10).await;
+    message.data.new_files[0].schema_id = SchemaId(3);
+    let five = combine(&committer, 5, Some(4), vec![message]);
+    assert!(is_published(&committer.commit(&five).await.unwrap()));
+    let seen = table.check().await;
+    let schemas: Vec<i64> = seen.snapshots.iter().map(|s| s.schema_id.0).collect();
+    assert_eq!(schemas, [0, 0, 1, 2, 2, 3]);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use crate::fact::LiveFile;
 use crate::ids::{FileId, Half, PartitionId};
 use crate::ledger::Entry;
 use crate::rules::Rule;
-use crate::step::{DroppedPart, Fence, Outcome, Refusal, Step};
+use crate::step::{Draft, DroppedPart, Fence, Outcome, Refusal, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tidegate_model::ids::{BucketId, CommitIdentifier, SnapshotId};
@@ -25,6 +25,8 @@ pub(super) enum LiveFor {
     Unknown { from: SnapshotId, to: SnapshotId },
     /// A snapshot of ours without a digest: is it this content?
     Content(Box<Entry>),
+    /// It was created, and the history around it is gone: do the files tell?
+    Created(Box<Draft>),
 }
 
 type Part = (PartitionId, BucketId);
@@ -218,7 +220,7 @@ impl Attempt {
             .map(|b| b.snapshot.id)
     }
 
-    fn read_live(&mut self) {
+    pub(super) fn read_live(&mut self) {
         let partitions: BTreeSet<PartitionId> = self.changes.parts().map(|(p, _)| p).collect();
         match self.base_id() {
             Some(base) if !partitions.is_empty() => {
@@ -240,6 +242,7 @@ impl Attempt {
             LiveFor::Unknown { from, to } => {
                 self.give_up(Outcome::Refused(Refusal::HistoryMissing { from, to }));
             }
+            LiveFor::Created(draft) => self.on_unsure(&draft, all),
             LiveFor::Content(entry) if all => self.skip(*entry),
             LiveFor::Content(entry) => self.fenced(Fence::Content { found: *entry }),
             LiveFor::Conflicts => self.conflicts(live, &set, all),

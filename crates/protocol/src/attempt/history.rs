@@ -57,6 +57,9 @@ impl Attempt {
         self.seen = SeenState::Unread;
         let base = latest.base.as_ref().map(|b| b.snapshot.clone());
         self.latest = Some(latest);
+        if self.is_unsure() {
+            return self.settle_unsure(base);
+        }
         let Some(base) = base else {
             if let Some(ours) = self.ledger.newest().cloned()
                 && self.rules().on(Rule::RollbackNoticed)
@@ -294,17 +297,6 @@ impl Attempt {
         let mut ids = (from.0.saturating_add(1)..=to.0).map(SnapshotId);
         // The oldest id of the range may be expired by now: it was looked at before.
         let gap = ids.any(|id| !found.contains_key(&id));
-        // Expiry takes the oldest first: what stands below a gap was created there after the
-        // snapshots around it were gone, and no reader gets to it. It may be a late second request
-        // of a commit that was visible and expired, so that it is not offered again.
-        let ours = self.ledger.newest().filter(|e| e.id == from).cloned();
-        if let Some(ours) = ours
-            && gap
-            && oldest.is_some_and(stands)
-            && self.rules().on(Rule::BuriedNoticed)
-        {
-            return self.replaced(ours, None, false);
-        }
         // The last of a part whose child was not read yet is left to the next part.
         let last = if to.next() >= base.id {
             base.id

@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tidegate_model::ids::{BucketId, CommitIdentifier, CommitUser, Digest, Epoch, SchemaId};
+use tidegate_model::ids::{
+    BucketId, CommitIdentifier, CommitUser, Digest, Epoch, SchemaId, SnapshotId,
+};
 use tidegate_model::snapshot::CommitKind;
 use tidegate_protocol::merge::{ManifestSummary, MergeSettings, Piece};
 use tidegate_protocol::*;
@@ -61,6 +63,9 @@ struct Table {
     clock: i64,
     /// Snapshots that were created below the retained history.
     buried: BTreeSet<i64>,
+    /// Those on a base that had expired and was created again by a request of its own that came late,
+    /// so that it vouches for what was built on it: three accidents at once, left to a later look.
+    vouched: BTreeSet<Token>,
     rows: BTreeMap<FileId, i64>,
     /// Files that a base list lost or doubled.
     broken: Option<String>,
@@ -136,10 +141,22 @@ impl Table {
             // The store cannot know that the snapshots around it expired: it lies below the
             // retained history and no reader gets there.
             self.buried.insert(draft.id.0);
+            if self.buried.contains(&(draft.id.0 - 1)) {
+                self.vouched.insert(draft.token.clone());
+            }
         } else {
             self.history.push(draft.clone());
         }
         true
+    }
+
+    /// Only what no reader sees may go.
+    fn remove_buried(&mut self, id: SnapshotId) -> Result<(), String> {
+        if self.snapshots.contains_key(&id.0) && !self.buried.remove(&id.0) {
+            return Err(format!("snapshot {id} is deleted, and readers see it"));
+        }
+        self.snapshots.remove(&id.0);
+        Ok(())
     }
 
     fn fact(draft: &Draft) -> SnapshotFact {
@@ -535,16 +552,31 @@ fn turn_of(
         Attempt::new(committable.clone(), ledger, settings.clone())
     });
     let fault = choices.next();
-    let fact = match attempt.next() {
-        Step::Done(outcome) => return ended(process, outcome),
+    let step = attempt.next();
+    let shown = format!("{step:?}");
+    let fact = match step {
+        Step::Done(outcome) => return ended(table, process, outcome),
         Step::Publish(draft) => publish(table, &draft, fault),
         Step::Delete(garbage) => {
             for item in garbage {
-                if let Garbage::Object(id) = item {
-                    table.objects.remove(&id);
+                match item {
+                    Garbage::Object(id) => {
+                        table.objects.remove(&id);
+                    }
+                    Garbage::Snapshot(id) => table.remove_buried(id)?,
+                    Garbage::File(_) => {}
                 }
             }
             Fact::Deleted(Vec::new())
+        }
+        Step::Announce(draft) => {
+            if table.buried.contains(&draft.id.0) && !table.vouched.contains(&draft.token) {
+                return Err(format!(
+                    "LATEST is pointed at {}, which is buried",
+                    draft.id
+                ));
+            }
+            Fact::Announced
         }
         Step::BackOff(_) => Fact::Waited,
         Step::Write(plan) if fault >= 240 => {
@@ -567,12 +599,21 @@ fn turn_of(
             left: Vec::new(),
         },
         Step::ReadLatest => table.latest(),
+        Step::ReadAgain(id) => Fact::Again(table.snapshots.get(&id.0).map(Table::fact)),
+        Step::FindRetained => {
+            let id = |id: Option<&i64>| id.map(|id| SnapshotId(*id));
+            let (oldest, newest) = (table.snapshots.keys().next(), table.snapshots.keys().last());
+            Fact::Retained(id(oldest).zip(id(newest)))
+        }
         Step::ReadHistory { from, to } => {
             let range = table.snapshots.range(from.0..=to.0);
             Fact::History(range.map(|(_, d)| Table::fact(d)).collect())
         }
         Step::ReadLive { base, partitions } => {
-            let draft = table.snapshots.get(&base.0).cloned();
+            // A driver reads the manifests that the base named; what lies under its number by now is
+            // not asked.
+            let buried = table.buried.contains(&base.0);
+            let draft = table.snapshots.get(&base.0).filter(|_| !buried).cloned();
             match draft.map(|d| table.live(&d)).transpose()? {
                 None => Fact::Failed {
                     retryable: true,
@@ -596,6 +637,12 @@ fn turn_of(
         Step::CheckFiles(_) => Fact::Absent(Vec::new()),
         Step::Write(plan) => Fact::Written(table.write(&plan)),
     };
+    if std::env::var_os("TIDEGATE_TRACE").is_some() {
+        println!(
+            "{}/{} {shown:.300}\n      {fact:.300?}",
+            process.job, process.epoch
+        );
+    }
     attempt.observe(fact).map_err(|e| e.to_string())
 }
 
@@ -624,7 +671,7 @@ fn publish(table: &mut Table, draft: &Draft, fault: u8) -> Fact {
     }
 }
 
-fn ended(process: &mut Process, outcome: Outcome) -> Result<(), String> {
+fn ended(table: &Table, process: &mut Process, outcome: Outcome) -> Result<(), String> {
     if let Outcome::Undecided(_) = outcome
         && process.attempt.as_mut().is_some_and(Attempt::go_on)
     {
@@ -640,6 +687,15 @@ fn ended(process: &mut Process, outcome: Outcome) -> Result<(), String> {
             let compacts = !process.committables[process.at].compact.is_empty();
             if process.strict && compacts && !compacted && done.dropped.is_empty() {
                 return Err(format!("a compaction of job {} got lost", process.job));
+            }
+            for entry in done.append.iter().chain(&done.compact) {
+                let visible = table.history.iter().any(|d| d.token == entry.token);
+                if !visible && !table.vouched.contains(&entry.token) {
+                    return Err(format!(
+                        "{} is acknowledged and readers never saw it",
+                        entry.id
+                    ));
+                }
             }
             process.at += 1;
         }

@@ -6,7 +6,10 @@ pub(crate) mod text;
 
 use std::sync::Arc;
 use text::Words;
-use tidegate_protocol::{Attempt, Fact, Ledger, Outcome, Rule, Rules, Settings, Step};
+use tidegate_model::ids::SnapshotId;
+use tidegate_protocol::{
+    Attempt, Fact, Ledger, Outcome, Rule, Rules, Settings, SnapshotFact, Step,
+};
 
 /// One script: the rules it stands for, and its lines.
 pub(crate) struct Script {
@@ -64,6 +67,8 @@ struct World {
     ledger: Option<Ledger>,
     attempt: Option<Attempt>,
     tokens: u32,
+    /// The base that was read last.
+    base: Option<SnapshotFact>,
     /// The last fact has not been followed by a look at the next step.
     unasked: bool,
     guard: guard::Scene,
@@ -82,6 +87,7 @@ impl World {
             ledger: None,
             attempt: None,
             tokens: 0,
+            base: None,
             unasked: false,
             guard: guard::Scene::default(),
             plans: plans::Scene::default(),
@@ -100,16 +106,14 @@ impl World {
         let command = words.take()?;
         match command {
             ">" => self.expect(&line[1..]),
+            "<" if line[1..].trim() == "confirmed" => self.confirmed(),
             "<" => {
                 let fact = match line[1..].trim().strip_prefix("history") {
                     Some(list) => Fact::History(text::snapshots(&mut words, list)?),
                     None => self.fact(&mut words)?,
                 };
                 words.end()?;
-                let attempt = self.attempt.as_mut().ok_or("no commit yet")?;
-                attempt.observe(fact).map_err(|e| format!("{e}"))?;
-                self.unasked = true;
-                Ok(())
+                self.observe(fact)
             }
             "commit" => {
                 let committable = text::committable(&mut words)?;
@@ -151,6 +155,10 @@ impl World {
                 self.ledger = Some(ledger);
                 Ok(())
             }
+            "dropped" => {
+                self.attempt.as_mut().ok_or("no commit yet")?.interrupted();
+                Ok(())
+            }
             "go-on" => {
                 let went = self.attempt.as_mut().ok_or("no commit yet")?.go_on();
                 self.unasked = true;
@@ -181,6 +189,30 @@ impl World {
                 Ok(())
             }
         }
+    }
+
+    fn observe(&mut self, fact: Fact) -> Result<(), String> {
+        if let Fact::Latest(latest) = &fact {
+            self.base = latest.base.as_ref().map(|b| b.snapshot.clone());
+        }
+        let attempt = self.attempt.as_mut().ok_or("no commit yet")?;
+        attempt.observe(fact).map_err(|e| format!("{e}"))?;
+        self.unasked = true;
+        Ok(())
+    }
+
+    /// The usual answers after a create: the base stands, or there is none and the new snapshot is
+    /// alone; readers are told.
+    fn confirmed(&mut self) -> Result<(), String> {
+        let first = SnapshotId::FIRST;
+        match (self.shown().as_str(), self.base.clone()) {
+            ("find-retained", None) => self.observe(Fact::Retained(Some((first, first))))?,
+            (asked, Some(base)) if asked == format!("read-again {}", base.id) => {
+                self.observe(Fact::Again(Some(base)))?;
+            }
+            (asked, _) => return Err(format!("the base is not asked for, but: {asked}")),
+        }
+        self.observe(Fact::Announced)
     }
 
     /// The ledger as the last attempt left it.

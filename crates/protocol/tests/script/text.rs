@@ -101,6 +101,9 @@ pub(crate) fn partition(text: &str) -> Res<PartitionId> {
 }
 
 pub(crate) fn garbage(text: &str) -> Res<Garbage> {
+    if let Some(id) = text.strip_prefix("snapshot-") {
+        return Ok(Garbage::Snapshot(SnapshotId(number(id)?)));
+    }
     object(text)
         .map(Garbage::Object)
         .or_else(|_| file(text).map(Garbage::File))
@@ -422,6 +425,14 @@ pub(crate) fn fact(words: &mut Words<'_>, n: u32) -> Res<Fact> {
         "exists" => Fact::ExistsTheirs(snapshot(words)?),
         "unknown" => Fact::Unknown,
         "put-refused" => Fact::PutRefused(words.take()?.to_owned()),
+        "again" if words.flag("none") => Fact::Again(None),
+        "again" => Fact::Again(Some(snapshot(words)?)),
+        "retained" if words.flag("none") => Fact::Retained(None),
+        "retained" => {
+            let (from, to) = words.take()?.split_once("..").ok_or("1..9 wanted")?;
+            Fact::Retained(Some((SnapshotId(number(from)?), SnapshotId(number(to)?))))
+        }
+        "announced" => Fact::Announced,
         "deleted" => Fact::Deleted(Vec::new()),
         "not-deleted" => Fact::Deleted(words.rest().into_iter().map(garbage).collect::<Res<_>>()?),
         "waited" => Fact::Waited,
@@ -459,6 +470,7 @@ pub(crate) fn of_garbage(garbage: &Garbage) -> String {
     match garbage {
         Garbage::Object(o) => o.to_string(),
         Garbage::File(f) => f.to_string(),
+        Garbage::Snapshot(id) => format!("snapshot-{id}"),
     }
 }
 
@@ -562,6 +574,9 @@ pub(crate) fn step(step: &Step) -> String {
             )
         }
         Step::Publish(d) => draft(d),
+        Step::ReadAgain(id) => format!("read-again {id}"),
+        Step::FindRetained => "find-retained".to_owned(),
+        Step::Announce(d) => format!("announce {}/{}", d.id, d.token),
         Step::Delete(g) => format!("delete {}", join(g.iter().map(of_garbage))),
         Step::BackOff(n) => format!("back-off {n}"),
         Step::Done(outcome) => format!("done {}", self::outcome(outcome)),
