@@ -3,7 +3,7 @@
 //! way: table made, stream opened, rows written, checkpoint recorded, snapshot committed.
 //!
 //! ```text
-//! append [ROWS [PAIRS [DIRECTORY]]]      default 4000000 7 and a temporary folder
+//! append [ROWS [PAIRS [DIRECTORY [CASE]]]]      default 4000000 7, the temporary folder, all cases
 //! ```
 //!
 //! Wanted (bare / ours): unpartitioned 0.90, 16 buckets 0.75, 100 partitions 0.60.
@@ -27,6 +27,7 @@ fn main() -> Result<(), Failure> {
     let temporary = tempfile::tempdir()?;
     let folder = std::env::args().nth(3);
     let folder = folder.as_deref().map_or(temporary.path(), Path::new);
+    let only = std::env::args().nth(4).unwrap_or_default();
     let batches = batches(rows, 100)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -51,6 +52,9 @@ fn main() -> Result<(), Failure> {
     ];
     println!("{rows} rows, {pairs} pairs; seconds: median (least to most)");
     for (name, wanted, partition, options) in cases {
+        if !name.contains(&only) {
+            continue;
+        }
         let schema = schema(partition, options)?;
         let mut sizes = [(0, 0); 2];
         let mut run = |ours: bool| {

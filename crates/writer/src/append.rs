@@ -26,26 +26,19 @@ use crate::budget::{BudgetShare, MemoryBudget, Reservation};
 use crate::core::{Core, Drain, Flushed, Group, WriterMetrics};
 use crate::error::{Result, WriterError};
 use crate::files::Files;
-use crate::generation::Generation;
-use crate::route::{GroupId, GroupKey, Routed, Router};
+use crate::generation::{Arranged, Generation};
+use crate::route::{GroupId, GroupKey, Router};
 use crate::settings::WriterOptions;
 use crate::uploads::Uploads;
 use crate::views::BucketViews;
 use crate::worker::Worker;
 
-/// Rows per group worth a flush while everything goes straight into encoders: fewer make many
-/// small writes to encoders, more fall out of the processor's caches.
-const ROWS_PER_GROUP: usize = 1024;
+/// Rows of a group worth a flush while everything goes straight into encoders: a page of the
+/// library's default, so that an open encoder keeps next to nothing that is not compressed yet.
+const ROWS_PER_GROUP: usize = 20_480;
 
-/// The same where groups are many. Encoders keep the rows of a page as they came; with so many of them
-/// open that is most of the table, so rows come a page at a time.
-const ROWS_PER_GROUP_OF_MANY: usize = 16_384;
-
-/// Groups that are many.
-const MANY: usize = 64;
-
-/// Least rows of such a flush.
-const FLUSH_ROWS: usize = 16_384;
+/// The same for a single group, whose batches go straight through.
+const ROWS_OF_ONE_GROUP: usize = 16_384;
 
 /// Most bytes of such a flush.
 const FLUSH_BYTES: usize = 64 << 20;
@@ -301,7 +294,8 @@ impl AppendWriter {
         self.router.truncate(self.known);
         let routed = self.router.route(&batch)?;
         self.admit().await?;
-        let result = self.take(batch, routed).await;
+        let arranged = Arranged::new(batch, routed)?;
+        let result = self.take(arranged).await;
         self.fail_on_error(result)
     }
 
@@ -413,13 +407,13 @@ impl AppendWriter {
     }
 
     /// Holds the batch, making room first.
-    async fn take(&mut self, batch: RecordBatch, routed: Routed) -> Result<()> {
+    async fn take(&mut self, rows: Arranged) -> Result<()> {
         self.go_on_draining().await?;
         let charge = loop {
             if let Some(error) = self.uploads.take_failure() {
                 return Err(error);
             }
-            let cost = self.generation.cost(&batch, &routed);
+            let cost = self.generation.cost(&rows);
             if let Some(charge) = self.share.try_take(cost) {
                 break charge;
             }
@@ -434,9 +428,9 @@ impl AppendWriter {
                 break self.share.take(cost);
             }
         };
-        self.metrics.rows += batch.num_rows() as u64;
-        self.touched.add(&routed, &self.summary);
-        self.generation.push(batch, routed, charge);
+        self.metrics.rows += rows.rows() as u64;
+        self.touched.add(rows.groups(), &self.summary);
+        self.generation.push(rows, charge);
         self.flush_when_full().await
     }
 
@@ -474,12 +468,10 @@ impl AppendWriter {
             && self.summary.open + self.touched.fresh <= self.summary.most_open;
         if straight {
             let full = bytes >= FLUSH_BYTES.min(allowance / 8);
-            let groups = self.touched.groups.len();
-            let each = match groups > MANY {
-                true => ROWS_PER_GROUP_OF_MANY,
-                false => ROWS_PER_GROUP,
+            let enough = match self.touched.groups.len() {
+                0 | 1 => ROWS_OF_ONE_GROUP,
+                groups => groups * ROWS_PER_GROUP,
             };
-            let enough = (groups * each).max(FLUSH_ROWS);
             return (full || rows >= enough, full);
         }
         // Two generations at a time: one is written while the next one fills.
@@ -573,8 +565,13 @@ impl AppendWriter {
                 continue;
             }
             self.settle().await?;
-            let most = self.share.allowance() / 8;
-            while self.pending.len() > 2 * self.options.requests || self.uploads.held() > most {
+            let allowance = self.share.allowance();
+            let most = allowance / 8;
+            let next_encoder = self.options.encoder_bytes;
+            while self.pending.len() > 2 * self.options.requests
+                || self.uploads.held() > most
+                || (self.uploads.held() > 0 && self.share.used() + next_encoder > allowance)
+            {
                 match self.pending.next().await {
                     Some(file) => self.durable.push(file?),
                     None if self.uploads.held() > 0 => {
@@ -796,16 +793,16 @@ impl std::fmt::Debug for AppendWriter {
 }
 
 impl Touched {
-    fn add(&mut self, routed: &Routed, summary: &Summary) {
-        for routed in &routed.groups {
-            let index = routed.group.index();
+    fn add(&mut self, groups: impl Iterator<Item = GroupId>, summary: &Summary) {
+        for group in groups {
+            let index = group.index();
             if index >= self.is.len() {
                 self.is.resize(index + 1, false);
             }
             if let Some(is) = self.is.get_mut(index).filter(|is| !**is) {
                 *is = true;
-                self.groups.push(routed.group);
-                if !summary.is_open(routed.group) {
+                self.groups.push(group);
+                if !summary.is_open(group) {
                     self.fresh += 1;
                 }
             }

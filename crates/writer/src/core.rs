@@ -22,10 +22,6 @@ use crate::uploads::Uploads;
 /// Rows given to an encoder at once, which is also how exactly files end at their target size.
 const STEP_ROWS: usize = 16_384;
 
-/// Generations that are sorted as a whole; larger ones are gathered group by group, since a copy of
-/// all would fall out of the processor's caches.
-const ARRANGE_BYTES: usize = 8 << 20;
-
 /// Rows looked at to choose dictionaries.
 const SAMPLE_ROWS: usize = 8192;
 
@@ -157,6 +153,12 @@ impl Core {
         (self.encoder_limit() / self.files.encoder_bytes.max(1)).max(1)
     }
 
+    /// Whether one more encoder stays within the budget.
+    fn has_room_for_encoder(&self) -> bool {
+        let share = &self.files.share;
+        share.used() + self.files.encoder_bytes <= share.allowance()
+    }
+
     /// Encoders that are open.
     pub(crate) fn open(&self) -> usize {
         self.open.len()
@@ -187,9 +189,6 @@ impl Core {
     pub(crate) fn flush(&mut self, mut generation: Generation) -> Result<Flushed> {
         generation.sort();
         self.choose_dictionaries(&generation);
-        if generation.bytes() <= ARRANGE_BYTES.min(self.files.share.allowance() / 16) {
-            generation.arrange()?;
-        }
         let row_bytes = generation.row_bytes();
         let chosen = self.choose(&generation);
         let mut spill: Vec<&[Part]> = Vec::new();
@@ -515,7 +514,10 @@ impl Core {
     /// nothing is left.
     pub(crate) fn drain(&mut self, drain: &mut Drain, bytes: usize, files: usize) -> Result<bool> {
         let (mut done_bytes, mut done_files) = (0, 0);
-        while done_bytes < bytes && done_files < files {
+        while done_bytes < bytes
+            && done_files < files
+            && (done_files == 0 || self.has_room_for_encoder())
+        {
             let Some(group) = drain.order.get(drain.next).copied() else {
                 self.runs.clear();
                 self.runs_charge.resize(0);

@@ -1,7 +1,8 @@
-//! Rows that wait in memory: whole batches, and per group the row numbers in them.
+//! Rows that wait in memory: batches in which the rows of each group lie side by side.
 //!
-//! Owns the held batches, their real memory, and gathering the rows of a group. Batches are never
-//! cut up for many small groups; rows are copied once, when a group's rows are gathered.
+//! Owns the held batches, their real memory, and gathering the rows of a group. A batch of several
+//! groups is sorted by group as it comes, while it is in the processor's caches; what is left to do
+//! for a group later is joining stretches.
 
 use std::collections::HashSet;
 
@@ -11,7 +12,7 @@ use arrow::record_batch::RecordBatch;
 
 use crate::budget::Reservation;
 use crate::error::{Result, WriterError};
-use crate::route::{GroupId, Routed};
+use crate::route::{GroupId, Routed, RoutedGroup};
 
 /// Most rows of a gathered chunk.
 const CHUNK_ROWS: usize = 8192;
@@ -19,28 +20,22 @@ const CHUNK_ROWS: usize = 8192;
 /// Bytes that a gathered chunk should have at most.
 const CHUNK_BYTES: usize = 2 << 20;
 
-/// Neighbouring rows from which on they are sliced out of their batch instead of being copied. A
-/// slice keeps its whole batch alive, so small ones are copied.
+/// Stretches of so many rows are handed out as they are: joining them would cost a copy and gain
+/// nothing.
 const SLICE_ROWS: usize = 2048;
+
+/// Stretches shorter than this are gathered row by row, since cutting them out costs more.
+const STRETCH_ROWS: usize = 8;
 
 /// Batches between two flushes.
 #[derive(Debug, Default)]
 pub(crate) struct Generation {
-    batches: Vec<Held>,
+    batches: Vec<RecordBatch>,
     parts: Vec<Part>,
     buffers: HashSet<usize>,
     rows: usize,
     bytes: usize,
     charge: Option<Reservation>,
-    /// The rows of each group lie side by side in one batch.
-    arranged: bool,
-}
-
-#[derive(Debug)]
-struct Held {
-    batch: RecordBatch,
-    /// Row numbers, group by group; `None`: all rows are of one group.
-    rows: Option<Vec<u32>>,
 }
 
 /// A stretch of one held batch that belongs to one group.
@@ -55,6 +50,43 @@ pub(crate) struct Part {
 impl Part {
     pub(crate) fn rows(&self) -> usize {
         (self.end - self.start) as usize
+    }
+}
+
+/// A batch with the rows of each group side by side, ready to be held.
+#[derive(Debug)]
+pub(crate) struct Arranged {
+    batch: RecordBatch,
+    groups: Vec<RoutedGroup>,
+}
+
+impl Arranged {
+    /// Sorts a batch by group, arrival order kept within one; copies nothing where it is sorted
+    /// already.
+    pub(crate) fn new(batch: RecordBatch, routed: Routed) -> Result<Self> {
+        let Routed { mut groups, rows } = routed;
+        let batch = match rows {
+            Some(rows) if !rows.is_sorted() => take_record_batch(&batch, &UInt32Array::from(rows))
+                .map_err(WriterError::arrow("sorting rows by partition and bucket"))?,
+            Some(_) => batch,
+            None => {
+                groups
+                    .iter_mut()
+                    .for_each(|g| (g.start, g.end) = (0, batch.num_rows() as u32));
+                batch
+            }
+        };
+        Ok(Self { batch, groups })
+    }
+
+    /// Rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    /// Groups that have rows in it.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = GroupId> {
+        self.groups.iter().map(|g| g.group)
     }
 }
 
@@ -78,53 +110,42 @@ impl Generation {
     }
 
     /// What holding this batch would cost: buffers at their capacity, those counted already (slices
-    /// of one large batch share them) for nothing, and the row lists.
-    pub(crate) fn cost(&self, batch: &RecordBatch, routed: &Routed) -> usize {
+    /// of one large batch share them) for nothing, and the list of stretches.
+    pub(crate) fn cost(&self, arranged: &Arranged) -> usize {
         let mut fresh = HashSet::new();
         let mut bytes = 0;
-        for column in batch.columns() {
+        for column in arranged.batch.columns() {
             visit(&column.to_data(), &mut |pointer, capacity| {
                 if !self.buffers.contains(&pointer) && fresh.insert(pointer) {
                     bytes += capacity;
                 }
             });
         }
-        let lists = routed
-            .rows
-            .as_ref()
-            .map_or(0, |r| r.capacity() * size_of::<u32>());
-        bytes + lists + routed.groups.len() * size_of::<Part>() + size_of::<Held>()
+        bytes + arranged.groups.len() * size_of::<Part>() + size_of::<RecordBatch>()
     }
 
     /// Holds a batch.
-    pub(crate) fn push(&mut self, batch: RecordBatch, routed: Routed, charge: Reservation) {
+    pub(crate) fn push(&mut self, arranged: Arranged, charge: Reservation) {
+        let Arranged { batch, groups } = arranged;
         for column in batch.columns() {
             visit(&column.to_data(), &mut |pointer, _| {
                 self.buffers.insert(pointer);
             });
         }
         let number = self.batches.len() as u32;
-        let rows = batch.num_rows();
-        self.parts.extend(routed.groups.iter().map(|g| Part {
+        self.parts.extend(groups.iter().map(|g| Part {
             group: g.group,
             batch: number,
             start: g.start,
-            end: if routed.rows.is_some() {
-                g.end
-            } else {
-                rows as u32
-            },
+            end: g.end,
         }));
-        self.rows += rows;
+        self.rows += batch.num_rows();
         self.bytes += charge.bytes();
         match &mut self.charge {
             Some(held) => held.absorb(charge),
             None => self.charge = Some(charge),
         }
-        self.batches.push(Held {
-            batch,
-            rows: routed.rows,
-        });
+        self.batches.push(batch);
     }
 
     /// Sorts by group, arrival order kept within one.
@@ -132,62 +153,12 @@ impl Generation {
         self.parts.sort_by_key(|part| part.group);
     }
 
-    /// Puts the rows of each group side by side, once sorted, so that gathering them copies nothing:
-    /// one copy of everything instead of one per group. For small generations, since for a moment
-    /// all rows are there three times.
-    pub(crate) fn arrange(&mut self) -> Result<()> {
-        let mixed = self.batches.iter().any(|held| held.rows.is_some());
-        let Some(first) = self.batches.first().filter(|_| mixed) else {
-            return Ok(());
-        };
-        let mut starts = Vec::with_capacity(self.batches.len());
-        let mut total = 0u32;
-        for held in &self.batches {
-            starts.push(total);
-            total += held.batch.num_rows() as u32;
-        }
-        let mut order: Vec<u32> = Vec::with_capacity(self.rows);
-        let mut parts: Vec<Part> = Vec::new();
-        for part in &self.parts {
-            let start = starts.get(part.batch as usize).copied().unwrap_or(0);
-            let held = self.batches.get(part.batch as usize);
-            let at = order.len() as u32;
-            match held.and_then(|held| held.rows.as_ref()) {
-                Some(rows) => {
-                    let rows = rows.get(part.start as usize..part.end as usize);
-                    order.extend(rows.unwrap_or_default().iter().map(|row| start + row));
-                }
-                None => order.extend(start + part.start..start + part.end),
-            }
-            match parts.last_mut() {
-                Some(last) if last.group == part.group => last.end = order.len() as u32,
-                _ => parts.push(Part {
-                    group: part.group,
-                    batch: 0,
-                    start: at,
-                    end: order.len() as u32,
-                }),
-            }
-        }
-        let failed = || WriterError::arrow("sorting rows by partition and bucket");
-        let batches = self.batches.iter().map(|held| &held.batch);
-        let all = match self.batches.len() {
-            1 => first.batch.clone(),
-            _ => concat_batches(first.batch.schema_ref(), batches).map_err(failed())?,
-        };
-        let batch = take_record_batch(&all, &UInt32Array::from(order)).map_err(failed())?;
-        self.batches = vec![Held { batch, rows: None }];
-        self.parts = parts;
-        self.arranged = true;
-        Ok(())
-    }
-
     /// Some of the first rows.
     pub(crate) fn sample(&self, rows: usize) -> Vec<RecordBatch> {
         let mut left = rows;
         let mut sample = Vec::new();
-        for held in &self.batches {
-            let batch = held.batch.slice(0, held.batch.num_rows().min(left));
+        for batch in &self.batches {
+            let batch = batch.slice(0, batch.num_rows().min(left));
             left -= batch.num_rows();
             sample.push(batch);
             if left == 0 {
@@ -224,102 +195,62 @@ impl Generation {
         mut each: impl FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
         let limit = (CHUNK_BYTES / self.row_bytes()).clamp(1, CHUNK_ROWS);
-        let mut gathered = Gathered {
-            slot_of: vec![UNUSED; self.batches.len()],
-            ..Gathered::default()
-        };
-        for part in parts {
-            let Some(held) = self.batches.get(part.batch as usize) else {
-                continue;
-            };
-            let (start, end) = (part.start as usize, part.end as usize);
-            let list = match &held.rows {
-                Some(rows) => rows.get(start..end).unwrap_or_default(),
-                None => &[],
-            };
-            let first = list.first().map_or(start, |row| *row as usize);
-            let neighbours = match list.last() {
-                Some(last) => *last as usize - first + 1 == list.len(),
-                None => true,
-            };
-            if neighbours && (self.arranged || end - start >= SLICE_ROWS) {
-                gathered.emit(&mut each)?;
-                each(held.batch.slice(first, end - start))?;
-                continue;
+        let mut waiting = 0;
+        let mut first = 0;
+        for (index, part) in parts.iter().enumerate() {
+            let whole = part.rows() >= SLICE_ROWS.min(limit);
+            if whole || waiting + part.rows() > limit {
+                self.join(parts.get(first..index).unwrap_or_default(), &mut each)?;
+                (first, waiting) = (index, 0);
             }
-            let source = (part.batch as usize, &held.batch);
-            if list.is_empty() {
-                for row in start..end {
-                    gathered.add(row, source, limit, &mut each)?;
+            if whole {
+                if let Some(batch) = self.batches.get(part.batch as usize) {
+                    each(batch.slice(part.start as usize, part.rows()))?;
                 }
+                first = index + 1;
             } else {
-                for row in list {
-                    gathered.add(*row as usize, source, limit, &mut each)?;
-                }
+                waiting += part.rows();
             }
         }
-        gathered.emit(&mut each)
+        self.join(parts.get(first..).unwrap_or_default(), &mut each)
     }
-}
 
-/// Rows of several batches that become one.
-#[derive(Default)]
-struct Gathered<'a> {
-    batches: Vec<&'a RecordBatch>,
-    /// Place of each held batch in `batches`.
-    slot_of: Vec<u32>,
-    used: Vec<usize>,
-    rows: Vec<(usize, usize)>,
-}
-
-const UNUSED: u32 = u32::MAX;
-
-impl<'a> Gathered<'a> {
-    fn add(
-        &mut self,
-        row: usize,
-        (number, batch): (usize, &'a RecordBatch),
-        limit: usize,
-        each: &mut impl FnMut(RecordBatch) -> Result<()>,
-    ) -> Result<()> {
-        if self.rows.len() >= limit {
-            self.emit(each)?;
-        }
-        let Some(slot) = self.slot_of.get_mut(number) else {
+    /// Makes one chunk of short stretches.
+    fn join(&self, parts: &[Part], each: &mut impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
+        let rows: usize = parts.iter().map(Part::rows).sum();
+        let Some(schema) = self.batches.first().map(RecordBatch::schema_ref) else {
             return Ok(());
         };
-        if *slot == UNUSED {
-            *slot = self.batches.len() as u32;
-            self.batches.push(batch);
-            self.used.push(number);
-        }
-        self.rows.push((*slot as usize, row));
-        Ok(())
-    }
-
-    fn emit(&mut self, each: &mut impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
-        let rows = std::mem::take(&mut self.rows);
-        let batches = std::mem::take(&mut self.batches);
-        for number in self.used.drain(..) {
-            if let Some(slot) = self.slot_of.get_mut(number) {
-                *slot = UNUSED;
-            }
-        }
-        if rows.is_empty() {
+        if rows == 0 {
             return Ok(());
         }
+        let source = |part: &Part| Some((*part, self.batches.get(part.batch as usize)?));
+        let sources = parts.iter().filter_map(source);
+        let chunk = if rows >= parts.len() * STRETCH_ROWS {
+            let stretches: Vec<RecordBatch> = sources
+                .map(|(part, batch)| batch.slice(part.start as usize, part.rows()))
+                .collect();
+            match stretches.as_slice() {
+                [one] => Ok(one.clone()),
+                _ => concat_batches(schema, &stretches),
+            }
+        } else {
+            let mut batches: Vec<&RecordBatch> = Vec::new();
+            let mut slot_of: Vec<Option<usize>> = vec![None; self.batches.len()];
+            let mut list: Vec<(usize, usize)> = Vec::with_capacity(rows);
+            for (part, batch) in sources {
+                let Some(slot) = slot_of.get_mut(part.batch as usize) else {
+                    continue;
+                };
+                let slot = *slot.get_or_insert_with(|| {
+                    batches.push(batch);
+                    batches.len() - 1
+                });
+                list.extend((part.start..part.end).map(|row| (slot, row as usize)));
+            }
+            interleave_record_batch(&batches, &list)
+        };
         let failed = WriterError::arrow("gathering the rows of a partition and bucket");
-        let chunk = match batches.as_slice() {
-            [batch] => {
-                let list: UInt32Array = rows
-                    .iter()
-                    .map(|(_, row)| *row as u32)
-                    .collect::<Vec<_>>()
-                    .into();
-                take_record_batch(batch, &list)
-            }
-            _ => interleave_record_batch(&batches, &rows),
-        };
         each(chunk.map_err(failed)?)
     }
 }
