@@ -520,7 +520,17 @@ impl Attempt {
         if self.rules().on(Rule::FailureCleans) {
             self.discard_draft();
         }
-        self.conclude(outcome);
+        if self.rules().on(Rule::DataFilesKept) {
+            self.conclude(outcome);
+        } else {
+            self.conclude_with(outcome, self.own_files());
+        }
+    }
+
+    /// What an abort would take away.
+    fn own_files(&self) -> Vec<Garbage> {
+        let added = self.committable.append.added.iter();
+        added.map(|f| Garbage::File(f.file)).collect()
     }
 
     fn undecided(&mut self, draft: Draft) {
@@ -550,10 +560,13 @@ impl Attempt {
 
     /// Deletes what is garbage, then ends.
     fn conclude(&mut self, outcome: Outcome) {
-        let mut garbage: Vec<Garbage> = std::mem::take(&mut self.trash)
-            .into_iter()
-            .map(Garbage::Object)
-            .collect();
+        self.conclude_with(outcome, Vec::new());
+    }
+
+    fn conclude_with(&mut self, outcome: Outcome, more: Vec<Garbage>) {
+        let trash = std::mem::take(&mut self.trash);
+        let mut garbage: Vec<Garbage> = trash.into_iter().map(Garbage::Object).collect();
+        garbage.extend(more);
         garbage.sort_unstable();
         garbage.dedup();
         if garbage.is_empty() {

@@ -73,6 +73,14 @@ rules! {
     AppendFirst,
     /// \[C-13]: the conflict check runs for OVERWRITE and COMPACT.
     ConflictsChecked,
+    /// \[C-13]: a plain APPEND is not compared with the base: it clashes with nothing.
+    AppendUnchecked,
+    /// \[C-23]: the number of a snapshot is that of its base + 1: ids are dense.
+    IdFollowsBase,
+    /// \[C-29]: live files are read of all touched partitions, and of no other.
+    TouchedPartitions,
+    /// \[R-11], \[C-48]: data files stay, however a commit fails: it is offered again.
+    DataFilesKept,
     /// \[C-20]: attempts are bounded by `commit.max-retries`.
     RetriesBounded,
     /// \[C-20]: waiting grows and is capped.

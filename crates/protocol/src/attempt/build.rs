@@ -113,7 +113,14 @@ impl Attempt {
             .and_then(|b| b.index)
             .filter(|_| rules.on(Rule::IndexCarried));
         Ok(Draft {
-            id: base.map_or(SnapshotId::FIRST, |b| b.snapshot.id.next()),
+            id: base.map_or(SnapshotId::FIRST, |b| {
+                let next = b.snapshot.id.next();
+                if rules.on(Rule::IdFollowsBase) {
+                    next
+                } else {
+                    next.next()
+                }
+            }),
             token: latest.token.clone(),
             based_on: base
                 .map(|b| b.snapshot.token.clone())

@@ -171,7 +171,8 @@ impl Attempt {
             return;
         }
         let kind = self.kind();
-        let conflicts = kind != CommitKind::Append && self.rules().on(Rule::ConflictsChecked);
+        let checked = kind != CommitKind::Append || !self.rules().on(Rule::AppendUnchecked);
+        let conflicts = checked && self.rules().on(Rule::ConflictsChecked);
         if !self.checked.live && (conflicts || self.committable.restored) {
             self.live_for = LiveFor::Conflicts;
             return self.read_live();
@@ -221,10 +222,15 @@ impl Attempt {
     }
 
     pub(super) fn read_live(&mut self) {
-        let partitions: BTreeSet<PartitionId> = self.changes.parts().map(|(p, _)| p).collect();
+        let most = if self.rules().on(Rule::TouchedPartitions) {
+            usize::MAX
+        } else {
+            1
+        };
+        let touched: BTreeSet<PartitionId> = self.changes.parts().map(|(p, _)| p).collect();
+        let partitions: Vec<PartitionId> = touched.into_iter().take(most).collect();
         match self.base_id() {
             Some(base) if !partitions.is_empty() => {
-                let partitions = partitions.into_iter().collect();
                 self.step = Step::ReadLive { base, partitions };
             }
             _ => self.on_live(&[]),
