@@ -37,7 +37,7 @@ pub fn object_path(data: &[u8]) {
     };
     assert_eq!(path.as_str(), text);
     assert!(!text.split('/').any(|n| matches!(n, "" | "." | "..")));
-    assert!(!text.chars().any(char::is_control));
+    assert!(!text.bytes().any(|b| b.is_ascii_control()));
     match path.parent() {
         Some(parent) => {
             ObjectPath::new(parent).expect("the parent of a path is a path");

@@ -11,7 +11,8 @@ use crate::metrics::Op;
 
 /// A path relative to the root of a store: one or more names separated by `/`.
 ///
-/// No empty name, no `.` or `..`, no leading or trailing `/`, no control characters.
+/// No empty name, no `.` or `..`, no leading or trailing `/`, no control characters of ASCII. Others may
+/// stand in partition values, which Java escapes in ASCII alone.
 ///
 /// ```
 /// use tidegate_storage::ObjectPath;
