@@ -147,6 +147,10 @@ impl PaimonCommitter {
         Ok(JobView {
             own: facts.collect::<Result<_>>()?,
             floor: own.floor.unwrap_or(SnapshotId::FIRST),
+            newest: match &self.executor.known {
+                Known::Tip(tip) => Some(tip.visible.snapshot.id),
+                Known::Empty | Known::Nothing => None,
+            },
             note: self.noted.as_ref().map(note_entry),
         })
     }

@@ -63,6 +63,8 @@ pub struct JobView {
     /// nothing of this job can be hidden: the whole history was looked at, or the commit user was
     /// made after everything below.
     pub floor: SnapshotId,
+    /// The newest snapshot of anybody; `None` for a table without any.
+    pub newest: Option<SnapshotId>,
     /// The published note \[R-4].
     pub note: Option<Entry>,
 }
@@ -139,7 +141,23 @@ pub fn judge(saved: &SavedState, view: &JobView, rules: Rules) -> Standing {
     if !beyond.is_empty() && rules.on(Rule::GuardBeyond) {
         return Standing::AheadBeyond(beyond);
     }
+    if let Some(gone) = rolled_back(saved, view)
+        && rules.on(Rule::GuardNoteGone)
+    {
+        return Standing::Behind(gone.clone());
+    }
     judge_committables(saved, &table)
+}
+
+/// The noted commit, where it is one that the checkpoint holds as not yet known to be published, and
+/// its snapshot would be above the newest one: it was visible, and somebody rolled the table back by
+/// just that. Without a note this cannot be told from a crash before the commit.
+fn rolled_back<'a>(saved: &SavedState, view: &'a JobView) -> Option<&'a Entry> {
+    let note = view.note.as_ref()?;
+    let above = note.id >= view.floor && view.newest.is_none_or(|newest| newest < note.id);
+    let held =
+        |c: &SavedCommittable| c.identifier == note.identifier && Some(c.digest) == note.digest;
+    (above && saved.committables.iter().any(held)).then_some(note)
 }
 
 /// The newest commit that the checkpoint knows must still be there, unless it is expired.

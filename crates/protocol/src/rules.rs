@@ -178,6 +178,8 @@ rules! {
     GuardUnknown,
     /// \[R-4], \[R-7]: the note stands for expired snapshots.
     GuardNote,
+    /// \[R-4], \[R-7]: a noted commit whose snapshot is above the newest one was rolled back.
+    GuardNoteGone,
     /// \[R-7]: without marker, live files count as published.
     GuardLiveFiles,
     /// \[R-7]: files of which some are live are no answer.

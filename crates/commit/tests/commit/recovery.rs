@@ -187,6 +187,59 @@ async fn standings_are_judged_on_the_own_snapshots() {
     );
 }
 
+/// Somebody takes the table back by exactly the last commit of a job that is not running, as Java's
+/// `rollback_to` does: LATEST first, then the snapshot.
+async fn roll_back_the_last(table: &Table, last: i64) {
+    let before = (last - 1).to_string();
+    table
+        .store
+        .put(layout::LATEST_PATH, before.into())
+        .await
+        .unwrap();
+    let gone = layout::snapshot_path(SnapshotId(last));
+    table.store.delete(&gone).await.unwrap();
+}
+
+/// A killed job leaves no note of its last commit: a rollback of just that commit cannot be told
+/// from a crash before it, and the next start publishes it, rather once too often than never
+/// (ARCHITECTURE, "Rolling back under a job").
+#[tokio::test]
+async fn a_rollback_of_exactly_the_last_commit_of_a_killed_job_is_undone_by_its_next_start() {
+    let table = Table::memory(&[]).await;
+    let saved = history_of(&table, 4).await;
+    roll_back_the_last(&table, 4).await;
+    let mut committer = table.committer(&run("user", 2)).await;
+    assert_eq!(
+        committer.standing(&saved[3]).await.unwrap(),
+        Standing::Equal
+    );
+    let again = committer.commit(&saved[3].committables[0]).await.unwrap();
+    assert!(is_published(&again), "{again:?}");
+    assert_eq!(table.check().await.identifiers(), [1, 2, 3, 4]);
+}
+
+/// A job that was stopped cleanly has left a note: the same rollback is noticed, and a
+/// person chooses.
+#[tokio::test]
+async fn a_rollback_of_exactly_the_last_commit_of_a_stopped_job_is_noticed_by_its_next_start() {
+    let table = Table::memory(&[]).await;
+    let saved = history_of(&table, 4).await;
+    let mut committer = table.committer(&run("user", 1)).await;
+    committer.leave_note().await.unwrap();
+    roll_back_the_last(&table, 4).await;
+    let mut committer = table.committer(&run("user", 2)).await;
+    let standing = committer.standing(&saved[3]).await.unwrap();
+    let Standing::Mismatch(Mismatch::Behind { missing }) = standing else {
+        panic!("{standing:?}")
+    };
+    assert_eq!((missing.identifier.0, missing.version), (4, 4));
+    // The rows of commit 4 are read again, or given up, as one chooses.
+    let way = Resolution::ContinueFromTable;
+    let plan = committer.resolve(&saved[3], way, true).await.unwrap();
+    assert_eq!(plan.positions, Some(positions(3)));
+    assert_eq!(table.check().await.identifiers(), [1, 2, 3]);
+}
+
 #[tokio::test]
 async fn rollback_says_what_goes_then_takes_the_table_back() {
     //

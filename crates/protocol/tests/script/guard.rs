@@ -19,6 +19,7 @@ impl Default for Scene {
             view: JobView {
                 own: Vec::new(),
                 floor: SnapshotId::FIRST,
+                newest: None,
                 note: None,
             },
             around: Surroundings {
@@ -76,6 +77,7 @@ impl Scene {
                     .push((name, SnapshotId(text::number(w.take()?)?)));
             }
             "floor" => self.view.floor = SnapshotId(text::number(w.take()?)?),
+            "newest" => self.view.newest = Some(SnapshotId(text::number(w.take()?)?)),
             "saw-note" => self.view.note = Some(text::entry(w)?),
             "recorded" => self.around.largest_recorded = Some(text::identifier(w.take()?)?),
             "judge" => return Ok(Some(standing(&judge(&self.saved, &self.view, rules)))),
