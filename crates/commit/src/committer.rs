@@ -34,7 +34,7 @@ const MAX_PARTITIONS: usize = 100_000;
 /// Publishes committables of one job to one Paimon table, each exactly once.
 ///
 /// Steady state, unpartitioned, without a manifest merge: five writes (delta manifest, two lists,
-/// snapshot, hint) and two reads (the own newest snapshot again, the next schema) per commit.
+/// snapshot, hint) and two reads (the base before and after the create) per commit.
 #[derive(Debug)]
 pub struct PaimonCommitter {
     pub(crate) run: Run,

@@ -3,10 +3,10 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 use tidegate_model::data_type::LogicalType;
 use tidegate_model::manifest::LiveFiles;
-use tidegate_model::{BinaryRow, ManifestEntry, ManifestFile};
+use tidegate_model::{BinaryRow, EntryKind, ManifestEntry, ManifestFile};
 
 use crate::error::Result;
 use crate::meta::Meta;
@@ -38,6 +38,40 @@ pub(crate) async fn live_entries(
         }
     }
     Ok(live.finish())
+}
+
+/// Hands every live entry to `take`, in order, holding no more than the identities of removed files and
+/// a few manifests at a time: two passes, the first over the manifests that remove something \[0-3].
+pub(crate) async fn visit_live(
+    meta: &Meta,
+    manifests: &[ManifestFile],
+    mut take: impl FnMut(ManifestEntry) -> Result<()>,
+) -> Result<()> {
+    let removing = manifests.iter().filter(|m| m.num_deleted_files > 0);
+    let mut removed = HashSet::new();
+    let mut read = entries_of(meta, removing);
+    while let Some(entries) = read.try_next().await? {
+        let deletes = entries.iter().filter(|e| e.kind == EntryKind::Delete);
+        removed.extend(deletes.map(ManifestEntry::identity));
+    }
+    let mut read = entries_of(meta, manifests.iter());
+    while let Some(entries) = read.try_next().await? {
+        for entry in entries.into_iter().filter(|e| e.kind == EntryKind::Add) {
+            if removed.is_empty() || !removed.contains(&entry.identity()) {
+                take(entry)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn entries_of<'a>(
+    meta: &'a Meta,
+    manifests: impl Iterator<Item = &'a ManifestFile>,
+) -> impl Stream<Item = Result<Vec<ManifestEntry>>> + Unpin + 'a {
+    let names: Vec<String> = manifests.map(|m| m.file_name.clone()).collect();
+    let read = stream::iter(names).map(move |name| async move { meta.entries(&name).await });
+    Box::pin(read.buffered(PARALLEL_MANIFESTS))
 }
 
 /// False where the statistics of a manifest prove that it holds nothing of the partition.

@@ -12,7 +12,7 @@ use tokio::sync::OnceCell;
 
 use crate::env::{Env, SystemEnv};
 use crate::error::{CommitError, Result};
-use crate::live::live_entries;
+use crate::live::visit_live;
 use crate::meta::{Meta, Visible};
 
 /// The newest snapshot at the time it was opened, read when the first bucket is asked for.
@@ -21,7 +21,8 @@ use crate::meta::{Meta, Visible};
 /// ever committed. Cheap to clone and to share.
 ///
 /// Value statistics of the files are left out: writers do not need them, and they are most of the
-/// memory. The rest is held for all live files of the table.
+/// memory. The rest is held for all live files of the table, outside any budget; a view that was opened
+/// [for append](LiveView::for_append) holds a few numbers per bucket instead.
 #[derive(Clone, Debug)]
 pub struct LiveView {
     inner: Arc<Inner>,
@@ -31,8 +32,9 @@ pub struct LiveView {
 struct Inner {
     meta: Meta,
     base: Option<Visible>,
-    types: Vec<tidegate_model::LogicalType>,
     newest_committed: Option<CommitIdentifier>,
+    /// False where sequence numbers and bucket counts are all that is asked for.
+    holds_files: bool,
     buckets: OnceCell<Buckets>,
 }
 
@@ -46,6 +48,7 @@ struct Buckets {
 struct Bucket {
     files: Vec<DataFileMeta>,
     index_files: Vec<IndexFileMeta>,
+    max_sequence_number: Option<i64>,
 }
 
 impl LiveView {
@@ -55,22 +58,38 @@ impl LiveView {
     /// # Errors
     /// [`CommitError::NoTable`], faults of the store, unreadable metadata.
     pub async fn open(store: &Store, user: Option<&CommitUser>) -> Result<Self> {
+        Self::open_with(store, user, true).await
+    }
+
+    /// As [`LiveView::open`], for writers that only append: its bucket views have sequence numbers and
+    /// bucket counts, and no files. Memory grows with the number of buckets, not of files.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn for_append(store: &Store, user: Option<&CommitUser>) -> Result<Self> {
+        Self::open_with(store, user, false).await
+    }
+
+    async fn open_with(
+        store: &Store,
+        user: Option<&CommitUser>,
+        holds_files: bool,
+    ) -> Result<Self> {
         let env: Arc<dyn Env> = Arc::new(SystemEnv);
         let meta = Meta::new(store.clone(), env);
-        let schema = crate::table::load_schema(store).await?;
+        crate::table::load_schema(store).await?;
         let base = meta.newest().await?;
         let newest_committed = match (&base, user) {
             (Some(base), Some(user)) => newest_of(&meta, base, user).await?,
             _ => None,
         };
-        let types = schema.partition_types();
         let buckets = OnceCell::new();
         Ok(Self {
             inner: Arc::new(Inner {
                 meta,
                 base,
-                types,
                 newest_committed,
+                holds_files,
                 buckets,
             }),
         })
@@ -102,7 +121,7 @@ impl LiveView {
             partition: partition.clone(),
             bucket,
             total_buckets: buckets.totals.get(partition).copied(),
-            max_sequence_number: files.iter().map(|f| f.max_sequence_number).max(),
+            max_sequence_number: found.and_then(|b| b.max_sequence_number),
             files,
             index_files: found.map(|b| b.index_files.clone()).unwrap_or_default(),
             newest_committed: self.inner.newest_committed,
@@ -120,7 +139,8 @@ impl LiveView {
         };
         let meta = &self.inner.meta;
         let manifests = meta.manifests(&base.snapshot).await?;
-        for entry in live_entries(meta, &manifests, &self.inner.types, None).await? {
+        let holds_files = self.inner.holds_files;
+        visit_live(meta, &manifests, |entry| {
             if entry.total_buckets > 0 {
                 let total = entry.total_buckets;
                 let known = *buckets
@@ -134,14 +154,21 @@ impl LiveView {
                     ));
                 }
             }
+            let key = (entry.partition, entry.bucket);
+            let bucket = buckets.files.entry(key).or_default();
             let mut file = entry.file;
-            file.value_stats = SimpleStats::empty();
-            buckets
-                .files
-                .entry((entry.partition, entry.bucket))
-                .or_default()
-                .files
-                .push(file);
+            bucket.max_sequence_number = bucket
+                .max_sequence_number
+                .max(Some(file.max_sequence_number));
+            if holds_files {
+                file.value_stats = SimpleStats::empty();
+                bucket.files.push(file);
+            }
+            Ok(())
+        })
+        .await?;
+        if !holds_files {
+            return Ok(buckets);
         }
         if let Some(index) = &base.snapshot.index_manifest {
             for entry in meta.index_entries(index).await? {

@@ -106,7 +106,7 @@ impl TableTarget {
         Ok(match self.memory {
             WriterMemory::Nothing => None,
             WriterMemory::BucketState => {
-                let view = LiveView::open(self.table.store(), Some(&run.user)).await?;
+                let view = LiveView::for_append(self.table.store(), Some(&run.user)).await?;
                 Some(Arc::new(Views(view)))
             }
         })

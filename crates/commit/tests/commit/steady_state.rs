@@ -236,6 +236,19 @@ async fn another_bucket_count_is_refused_and_views_show_each_bucket() {
         .unwrap();
     assert_eq!((other.total_buckets, other.files.len()), (None, 0));
 
+    // Writers that only append ask for less: the same numbers, no files.
+    let light = LiveView::for_append(&table.store, Some(&user.user))
+        .await
+        .unwrap();
+    for (partition, bucket) in [("a", 2), ("a", 0), ("b", 2)] {
+        let row = table.partition(partition);
+        let full = view.bucket(&row, BucketId(bucket)).await.unwrap();
+        let mut less = light.bucket(&row, BucketId(bucket)).await.unwrap();
+        assert_eq!(less.files, vec![]);
+        less.files.clone_from(&full.files);
+        assert_eq!(less, full, "{partition}/{bucket}");
+    }
+
     let wrong = table.message_of(&user, "a", BucketId(0), Some(8), 10).await;
     let c = combine(&committer, 2, Some(1), vec![wrong]);
     let outcome = committer.commit(&c).await.unwrap();
@@ -287,6 +300,22 @@ async fn a_removed_file_makes_an_overwrite() {
         (seen.rows(), seen.snapshots[1].delta_record_count),
         (5, Some(-5))
     );
+    // What is removed is in no view, however the manifests lie.
+    let view = LiveView::open(&table.store, None).await.unwrap();
+    let bucket = view
+        .bucket(&table.partition("a"), BucketId(0))
+        .await
+        .unwrap();
+    assert_eq!(
+        (bucket.files.len(), bucket.max_sequence_number),
+        (1, Some(4))
+    );
+    let light = LiveView::for_append(&table.store, None).await.unwrap();
+    let bucket = light
+        .bucket(&table.partition("a"), BucketId(0))
+        .await
+        .unwrap();
+    assert_eq!(bucket.max_sequence_number, Some(4));
 }
 
 #[tokio::test]
