@@ -11,7 +11,7 @@ pub(crate) struct Rule {
     case: String,
     /// Which rows of the matrix.
     row: String,
-    /// `r` = the peer refuses, `k` = it answers something else.
+    /// `r` = the peer refuses, `k` = it answers something else, `=` = an exception from later lines.
     pub(crate) letter: char,
     /// A part of the peer's message, or of the difference.
     pub(crate) says: String,
@@ -40,14 +40,15 @@ impl Rules {
                     i + 1
                 ));
             };
-            let letter = letter.chars().next().filter(|l| "rk".contains(*l));
+            let letter = letter.chars().next().filter(|l| "rk=".contains(*l));
             rules.push(Rule {
                 peer: peer.clone(),
                 phase: phase.clone(),
                 case: case.clone(),
                 row: row.clone(),
-                letter: letter
-                    .ok_or_else(|| format!("expectations, line {}: the letter is r or k", i + 1))?,
+                letter: letter.ok_or_else(|| {
+                    format!("expectations, line {}: the letter is r, k or =", i + 1)
+                })?,
                 says: says.clone(),
                 reason: reason.clone(),
                 line: i + 1,
@@ -56,16 +57,17 @@ impl Rules {
         Ok(Self(rules))
     }
 
-    /// The first rule for a cell.
+    /// The first rule for a cell; none where that is an exception.
     pub(crate) fn find(&self, peer: &str, phase: &str, case: &str, row: &str) -> Option<&Rule> {
-        self.0.iter().find(|r| {
+        let fits = |r: &&Rule| {
             any(&r.peer, peer) && any(&r.phase, phase) && any(&r.case, case) && any(&r.row, row)
-        })
+        };
+        self.0.iter().find(fits).filter(|r| r.letter != '=')
     }
 
-    /// All rules.
+    /// All rules but exceptions.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Rule> {
-        self.0.iter()
+        self.0.iter().filter(|r| r.letter != '=')
     }
 }
 

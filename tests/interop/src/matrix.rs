@@ -239,7 +239,7 @@ fn block(out: &mut String, title: &str, cells: &[&Cell]) {
     );
     let label = rows.iter().map(|r| r.chars().count()).max().unwrap_or(0);
     let width = peers.len().max(2) + 1;
-    let fit = (120usize.saturating_sub(label) / width).max(1);
+    let fit = (180usize.saturating_sub(label) / width).max(1);
     for (part, chunk) in cases.chunks(fit).enumerate() {
         let numbers: Vec<usize> = (0..chunk.len()).map(|i| part * fit + i + 1).collect();
         for (number, case) in numbers.iter().zip(chunk) {

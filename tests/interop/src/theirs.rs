@@ -36,8 +36,11 @@ pub(crate) fn run(harness: &mut Harness, cases: &[Case]) {
                     .into_iter()
                     .for_each(|(place, o)| harness.matrix.add(place, o)),
                 Err(why) => {
-                    let place = at.cell("(rows)", &peer);
-                    harness.matrix.add(place, Outcome::Refused(why));
+                    let columns = case.columns.iter().filter(|c| c.name != "id");
+                    let places = columns.map(|c| at.column(&c.row, &peer));
+                    for place in places.chain([at.cell("(rows)", &peer)]) {
+                        harness.matrix.add(place, Outcome::Refused(why.clone()));
+                    }
                 }
             }
         }
