@@ -8,7 +8,7 @@ use crate::context::WarehouseArgs;
 use crate::logs::LogArgs;
 
 const AFTER: &str = "Exit codes: 0 done; 1 failed while running; 2 wrong command line; 3 wrong configuration or failed check; \
-4 not found; 5 commit refused; 6 saved state and table disagree; 8 fenced; 9 outcome undecided; 130/143 stopped by a signal \
+4 table, snapshot, job, checkpoint or source not found; 5 commit refused; 6 saved state and table disagree; 8 fenced; 9 outcome undecided; 130/143 stopped by a signal \
 after a clean checkpoint.";
 
 /// Streams into lake tables, exactly once.
@@ -162,6 +162,9 @@ pub(crate) enum TableCommand {
         /// A table option, for instance bucket=4 (repeatable).
         #[arg(long = "option", value_name = "KEY=VALUE")]
         options: Vec<String>,
+        /// Keep options whose keys are not known, without a word.
+        #[arg(long)]
+        allow_unknown_options: bool,
         /// A comment.
         #[arg(long)]
         comment: Option<String>,
@@ -178,7 +181,8 @@ pub(crate) enum TableCommand {
     },
     /// Columns, keys and options.
     Describe(TableName),
-    /// Remove a table with all its files.
+    /// Remove a table with all its files. Refused while the newest run of a job may still write to it:
+    /// while it has no end mark. A run that finished, was stopped, failed or was retired has one.
     Drop {
         #[command(flatten)]
         table: TableName,
@@ -284,7 +288,9 @@ pub(crate) struct CheckpointDir {
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
     pub(crate) table: TableName,
-    /// A receipt: in which checkpoint, snapshot and files the source's offset FILE:POS went.
+    /// A receipt: in which checkpoint, snapshot and files the source's offset FILE:POS went. FILE as in
+    /// the job file, on disk, or below the folder that the source looks through; POS in bytes
+    /// (decompressed), in rows for Parquet and the generator.
     #[arg(long, value_name = "FILE:POS")]
     pub(crate) offset: Option<String>,
     /// The job of --offset, where several write to the table.

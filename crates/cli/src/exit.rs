@@ -6,7 +6,7 @@
 //! | 1 | failed while running: store, data, disk |
 //! | 2 | the command line itself is wrong |
 //! | 3 | wrong configuration, or a check that failed |
-//! | 4 | table, database, snapshot or job not found |
+//! | 4 | warehouse, table, database, snapshot, job, checkpoint or source not found |
 //! | 5 | the table refuses the commit (conflict) |
 //! | 6 | saved state and table disagree: choose a way out |
 //! | 8 | fenced: another run goes on with this job |
@@ -65,6 +65,14 @@ impl Failure {
     pub(crate) fn config(message: impl Into<String>) -> Self {
         Self {
             code: 3,
+            message: message.into(),
+        }
+    }
+
+    /// The command line is wrong in a way that only the command itself can see.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self {
+            code: 2,
             message: message.into(),
         }
     }

@@ -6,16 +6,16 @@ use tracing_subscriber::EnvFilter;
 /// How much is logged and how.
 #[derive(clap::Args, Debug, Clone)]
 pub(crate) struct LogArgs {
-    /// What is logged, for instance `info` or `warn,tidegate_commit=debug`.
+    /// What is logged, for instance `info` or `warn,tidegate_commit=debug`; `warn` by default (for
+    /// `doctor`, which provokes what others warn of, `error`).
     #[arg(
         long,
         global = true,
         env = "TIDEGATE_LOG",
-        default_value = "warn",
         value_name = "FILTER",
         help_heading = "Output"
     )]
-    pub(crate) log: String,
+    pub(crate) log: Option<String>,
     /// How log lines look.
     #[arg(
         long,
@@ -33,8 +33,9 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-pub(crate) fn start(args: &LogArgs) {
-    let filter = EnvFilter::try_new(&args.log).unwrap_or_else(|_| EnvFilter::new("warn"));
+pub(crate) fn start(args: &LogArgs, default: &str) {
+    let asked = args.log.as_deref().unwrap_or(default);
+    let filter = EnvFilter::try_new(asked).unwrap_or_else(|_| EnvFilter::new(default));
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

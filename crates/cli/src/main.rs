@@ -21,7 +21,12 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let args = args::Args::parse();
-    logs::start(&args.logs);
+    let default = match args.command {
+        // Its faults are its own: the report tells them.
+        args::Command::Doctor(_) => "error",
+        _ => "warn",
+    };
+    logs::start(&args.logs, default);
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -12,17 +12,55 @@
 use std::io::Write;
 
 use arrow::array::RecordBatch;
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ContentArrangement, Row, Table, presets};
 use serde_json::Value;
 use tidegate::model::DataField;
 use tidegate::scan::canonical::{self, Times};
 use tidegate::system::{Cell, Sheet};
 
-use crate::args::Format;
+use crate::args::{Format, OutputArgs};
 use crate::exit::{Failure, Result};
 
 /// Rows of a table for people that are laid out together.
 const TABLE_ROWS: usize = 1000;
+
+/// A column that gets less than so much of a terminal, borders included, tells nothing: then each row
+/// is shown as lines of its own.
+const LEAST_COLUMN: usize = 11;
+
+/// A line break inside a value must not look like a new row.
+fn one_line(row: Vec<String>) -> Vec<String> {
+    let plain = |t: String| t.replace('\n', "\\n").replace('\r', "\\r");
+    row.into_iter().map(plain).collect()
+}
+
+fn plain_table(columns: &[String], rows: &[Vec<String>]) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(presets::UTF8_BORDERS_ONLY)
+        .set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(columns);
+    table.add_rows(rows);
+    table.to_string()
+}
+
+/// One line per row in the width of a terminal; what is cut off ends in `…`.
+fn cut_table(columns: &[String], rows: &[Vec<String>], width: u16) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(presets::UTF8_BORDERS_ONLY)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width)
+        .set_truncation_indicator("…");
+    let line = |cells: &[String]| {
+        let mut row = Row::from(cells);
+        row.max_height(1);
+        row
+    };
+    table.set_header(line(columns));
+    table.add_rows(rows.iter().map(|row| line(row)));
+    table.to_string()
+}
 
 /// Prints rows as they come.
 pub(crate) struct Printer<W: Write> {
@@ -31,6 +69,8 @@ pub(crate) struct Printer<W: Write> {
     out: W,
     waiting: Vec<Vec<String>>,
     rows: u64,
+    /// Columns of the terminal; `None` where nobody looks, and tables are as wide as they are.
+    width: Option<u16>,
 }
 
 /// A value in both of its forms.
@@ -62,6 +102,7 @@ impl<W: Write> Printer<W> {
             out,
             waiting: Vec::new(),
             rows: 0,
+            width: terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| width.0),
         })
     }
 
@@ -100,29 +141,44 @@ impl<W: Write> Printer<W> {
                         .map(|c| c.plain.unwrap_or_default())
                         .collect(),
                 );
-                if self.waiting.len() >= TABLE_ROWS {
-                    self.lay_out()?;
-                }
             }
         }
         self.rows += 1;
+        if self.waiting.len() >= TABLE_ROWS {
+            self.lay_out()?;
+        }
         Ok(())
     }
 
     fn lay_out(&mut self) -> Result<()> {
-        let mut table = Table::new();
-        table
-            .load_style(presets::UTF8_BORDERS_ONLY)
-            .set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(&self.columns);
-        for row in self.waiting.drain(..) {
-            // A line break inside a value must not look like a new row.
-            table.add_row(
-                row.iter()
-                    .map(|t| t.replace('\n', "\\n").replace('\r', "\\r")),
-            );
+        let rows: Vec<Vec<String>> = self.waiting.drain(..).map(one_line).collect();
+        let natural = plain_table(&self.columns, &rows);
+        let wide = natural
+            .lines()
+            .next()
+            .map_or(0, |line| line.chars().count());
+        let room = usize::from(self.width.unwrap_or(u16::MAX));
+        if wide <= room {
+            return Ok(writeln!(self.out, "{natural}")?);
         }
-        Ok(writeln!(self.out, "{table}")?)
+        if self.columns.len() * LEAST_COLUMN <= room {
+            let table = cut_table(&self.columns, &rows, self.width.unwrap_or(u16::MAX));
+            return Ok(writeln!(self.out, "{table}")?);
+        }
+        let first = self.rows + 1 - rows.len() as u64;
+        let key = self
+            .columns
+            .iter()
+            .map(|c| c.chars().count())
+            .max()
+            .unwrap_or(0);
+        for (n, row) in rows.iter().enumerate() {
+            writeln!(self.out, "─ {} {}", first + n as u64, "─".repeat(key))?;
+            for (column, cell) in self.columns.iter().zip(row) {
+                writeln!(self.out, "{column:key$} │ {cell}")?;
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn batch(&mut self, fields: &[DataField], batch: &RecordBatch) -> Result<()> {
@@ -230,6 +286,15 @@ fn flatten(path: &str, value: &Value, rows: &mut Sheet) {
     }
 }
 
+/// What a verb that changes something came to: a line for a person, else one object on stdout.
+pub(crate) fn outcome(args: &OutputArgs, text: &str, value: &Value) -> Result<()> {
+    if args.format == Format::Table {
+        note(text);
+        return Ok(());
+    }
+    object(args.format, value)
+}
+
 /// A line for a person on stdout.
 pub(crate) fn line(text: &str) -> Result<()> {
     Ok(writeln!(std::io::stdout().lock(), "{text}")?)
@@ -266,6 +331,43 @@ mod tests {
             .unwrap();
         printer.finish().unwrap();
         String::from_utf8(out).unwrap()
+    }
+
+    fn on_terminal(width: Option<u16>, columns: usize, cell: &str) -> String {
+        let mut out = Vec::new();
+        let names = (0..columns).map(|n| format!("column_{n}")).collect();
+        let mut printer = Printer::new(Format::Table, names, &mut out).unwrap();
+        printer.width = width;
+        for _ in 0..2 {
+            let cells = (0..columns).map(|_| Printed {
+                json: String::new(),
+                plain: Some(cell.to_owned()),
+            });
+            printer.row(cells.collect()).unwrap();
+        }
+        printer.finish().unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    fn widest(text: &str) -> usize {
+        text.lines().map(|l| l.chars().count()).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn a_table_fits_its_terminal_and_a_pipe_gets_all_of_it() {
+        let long = "x".repeat(60);
+        let piped = on_terminal(None, 4, &long);
+        assert!(widest(&piped) > 240 && piped.matches(&long).count() == 8);
+        let roomy = on_terminal(Some(400), 4, &long);
+        assert_eq!(roomy, piped);
+        let cut = on_terminal(Some(80), 4, &long);
+        assert!(widest(&cut) <= 80 && cut.contains('…'), "{cut}");
+        assert_eq!(cut.lines().count(), piped.lines().count(), "one line a row");
+        // Too many columns to show side by side: each row as lines of its own, nothing cut.
+        let lines = on_terminal(Some(80), 20, &long);
+        assert_eq!(lines.matches(&long).count(), 40);
+        assert_eq!(lines.lines().count(), 42, "{lines}");
+        assert!(lines.contains("─ 2 ─") && lines.contains("column_19 │ x"));
     }
 
     #[test]

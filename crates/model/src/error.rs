@@ -39,6 +39,14 @@ pub enum Error {
         /// What stands there.
         found: String,
     },
+    /// A type of Paimon's in a form that is not read here, and that could not be written either.
+    #[error(
+        "type {word} cannot be written yet; leave the column out, or store it as BYTES or STRING"
+    )]
+    TypeNotWritable {
+        /// The name of the type.
+        word: String,
+    },
     /// A type whose parameters are out of range.
     #[error("type {data_type}: {what}")]
     TypeRange {

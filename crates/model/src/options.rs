@@ -18,10 +18,12 @@
 //! # Ok::<(), tidegate_model::Error>(())
 //! ```
 
+mod known;
 mod support;
 mod table;
 mod value;
 
+pub use known::{KeyKind, key_kind};
 pub use support::{not_honoured, unsupported_for_write};
 pub use table::{CommitOptions, DataFileOptions, ManifestOptions, StatsOptions, TableOptions};
 pub use value::{parse_bool, parse_bytes, parse_duration, parse_map};

@@ -5,6 +5,18 @@ use tidegate_sink::{ErrorKind, SinkError};
 
 use crate::source::SourceError;
 
+/// What is wrong with a record, and where.
+#[derive(Debug, thiserror::Error)]
+#[error("{url}, byte {at}: {what}")]
+pub struct RecordTrouble {
+    /// Which record.
+    pub url: String,
+    /// Byte offset.
+    pub at: u64,
+    /// What is wrong there.
+    pub what: String,
+}
+
 /// Why a job failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -13,7 +25,7 @@ pub enum RuntimeError {
     #[error("{0}")]
     Config(String),
     /// The source failed.
-    #[error("source {name}: {source}")]
+    #[error("{}{source}", named(.name, .source))]
     Source {
         /// Which source.
         name: String,
@@ -33,6 +45,19 @@ pub enum RuntimeError {
     /// Checkpoints or registrations failed.
     #[error(transparent)]
     Recovery(#[from] RecoveryError),
+    /// Whether another job's checkpoints are of this source and target cannot be told. Final: a guess
+    /// could carry every row a second time.
+    #[error(
+        "the checkpoint directory {directory} holds a record of another job that cannot be read, so \
+         that it cannot be told whether it is of the same table and source: {source}. Move it away, or \
+         pass --new-job to start without looking at other jobs"
+    )]
+    OtherJob {
+        /// Where.
+        directory: String,
+        /// Which record, and what is wrong with it.
+        source: RecordTrouble,
+    },
     /// Saved positions cannot be read. Final.
     #[error("positions of checkpoint {checkpoint}: {what}")]
     Positions {
@@ -119,6 +144,14 @@ pub enum RuntimeError {
     },
 }
 
+/// The source's name, where its error does not name the file with its whole path anyway.
+fn named(name: &str, error: &SourceError) -> String {
+    match error {
+        SourceError::Config(_) | SourceError::Position { .. } => format!("source {name}: "),
+        _ => String::new(),
+    }
+}
+
 impl RuntimeError {
     /// What may be done about it; decides restarts \[R-16] and exit codes.
     pub fn kind(&self) -> ErrorKind {
@@ -127,7 +160,7 @@ impl RuntimeError {
             Self::Source { source, .. } => source.kind(),
             Self::Target { source, .. } => source.kind(),
             Self::Recovery(source) => source.kind(),
-            Self::Positions { .. } => ErrorKind::Corrupt,
+            Self::Positions { .. } | Self::OtherJob { .. } => ErrorKind::Corrupt,
             Self::Fenced { .. } | Self::Superseded { .. } => ErrorKind::Fenced,
             Self::Refused { .. } => ErrorKind::Refused,
             Self::Undecided { .. } => ErrorKind::Undecided,

@@ -63,7 +63,7 @@ mod task;
 pub mod fuzzing;
 
 pub use clock::{Clock, SystemClock};
-pub use error::RuntimeError;
+pub use error::{RecordTrouble, RuntimeError};
 pub use job::{BatchTarget, Job, JobBuilder, JobEnd, Summary};
 pub use mismatch::{MismatchReport, Why, way_name};
 pub use progress::{Phase, Progress};

@@ -11,6 +11,12 @@ pub enum Why {
     NoCheckpoints(Box<JobHistory>),
     /// Checkpoint and target disagree \[R-7].
     Standing(Mismatch),
+    /// The target knows neither a run nor a commit of this job, and the checkpoint holds one: it was
+    /// dropped, or replaced.
+    Replaced {
+        /// The target that the checkpoint is of.
+        of: String,
+    },
     /// Another job's checkpoints are of the same source and target \[R-17].
     OtherJob(Vec<JobName>),
 }
@@ -32,6 +38,23 @@ pub struct MismatchReport {
     pub registered: Option<String>,
     /// The ways out, each with what it would do or why it cannot be gone \[R-8].
     pub ways: Vec<(Resolution, Result<ResolutionPlan, String>)>,
+}
+
+/// Numbers in order, rows of neighbours as `2 to 10`.
+fn ranges(ids: &[i64]) -> String {
+    let mut rows: Vec<(i64, i64)> = Vec::new();
+    for id in ids {
+        match rows.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(*id) => *last = *id,
+            _ => rows.push((*id, *id)),
+        }
+    }
+    let text = |(first, last): &(i64, i64)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first}, {last}"),
+        _ => format!("{first} to {last}"),
+    };
+    rows.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
 /// The option's value that takes a way out.
@@ -58,12 +81,12 @@ impl fmt::Display for Why {
                 Ok(())
             }
             Self::Standing(Mismatch::AheadBeyond { commits }) => {
-                let ids: Vec<_> = commits.iter().map(|c| c.identifier.to_string()).collect();
+                let ids: Vec<_> = commits.iter().map(|c| c.identifier.0).collect();
                 write!(
                     f,
                     "the table has {} commits of this job that the checkpoint knows nothing of ({})",
                     ids.len(),
-                    ids.join(", ")
+                    ranges(&ids)
                 )
             }
             Self::Standing(Mismatch::Behind { missing }) => write!(
@@ -84,6 +107,12 @@ impl fmt::Display for Why {
                     "it cannot be told whether the checkpoint is published: {why}"
                 )
             }
+            Self::Replaced { of } => write!(
+                f,
+                "the checkpoint holds a commit to {of} that this table has not and cannot get: it knows \
+                 neither a run nor a commit of this job. It was dropped or replaced, or is another one \
+                 than the checkpoint's"
+            ),
             Self::OtherJob(jobs) => {
                 let names: Vec<_> = jobs.iter().map(JobName::as_str).collect();
                 write!(
@@ -126,6 +155,9 @@ impl fmt::Display for MismatchReport {
             }
             f.write_str("\n  --new-job: start anew")?;
         }
+        if matches!(self.why, Why::Replaced { .. }) {
+            f.write_str("\n  --new-job: start anew: every row of the source is taken again")?;
+        }
         for (way, plan) in &self.ways {
             write!(f, "\n  --on-mismatch {}", way_name(*way))?;
             match plan {
@@ -135,5 +167,20 @@ impl fmt::Display for MismatchReport {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_told_as_a_range() {
+        assert_eq!(ranges(&[1, 2, 3, 5, 7, 8, 20]), "1 to 3, 5, 7, 8, 20");
+        assert_eq!(ranges(&[]), "");
+        assert_eq!(
+            ranges(&[i64::MAX - 1, i64::MAX]),
+            format!("{}, {}", i64::MAX - 1, i64::MAX)
+        );
     }
 }

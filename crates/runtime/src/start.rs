@@ -15,7 +15,7 @@ use tidegate_sink::{
     Published, RecoveryManager, Resolution, Restored, Run, RunPrefix, Standing,
 };
 
-use crate::error::RuntimeError;
+use crate::error::{RecordTrouble, RuntimeError};
 use crate::job::Parts;
 use crate::mismatch::{MismatchReport, Why};
 use crate::progress::Phase;
@@ -87,8 +87,12 @@ pub(crate) async fn start(
     }
     let mut looking = open_committer(parts, &looking_run(parts, &found)).await?;
     let way = ways.on_mismatch;
-    let look = look(parts, &found, looking.as_mut()).await?;
+    let look = look(parts, &found, ways, looking.as_mut()).await?;
     let pending = match look {
+        // No way out on a table that is another one: what the checkpoint holds went with the old one.
+        Look::Mismatch(why @ Why::Replaced { .. }) => {
+            return Ok(Begun::Mismatch(Box::new(bare_report(parts, &found, why))));
+        }
         Look::Mismatch(why) if way.is_none() => {
             let report = report(parts, &found, why, looking.as_mut()).await;
             return Ok(Begun::Mismatch(Box::new(report)));
@@ -118,7 +122,7 @@ pub(crate) async fn start(
     tracing::info!(job = %run.job, epoch = %run.epoch, restored = ?run.restored.map(|id| id.0), "run");
     parts.show(|progress| progress.phase = Phase::Recovering);
     let mut committer = open_committer(parts, &run).await?;
-    let settled = match settle(parts, &found, way, &run, committer.as_mut()).await? {
+    let settled = match settle(parts, &found, ways, &run, committer.as_mut()).await? {
         Ok(settled) => settled,
         // The target changed since it was looked at.
         Err(why) => {
@@ -352,7 +356,15 @@ async fn other_job(parts: &Parts, found: &Found) -> Result<Option<MismatchReport
     let others = parts
         .checkpoints
         .adoptable(&parts.job, &target, &source, knows)
-        .await?;
+        .await
+        .map_err(|error| match error {
+            // Not a record of this job: an older one of it is no way out.
+            RecoveryError::Record { url, at, what } => RuntimeError::OtherJob {
+                directory: parts.checkpoints.url().to_owned(),
+                source: RecordTrouble { url, at, what },
+            },
+            other => other.into(),
+        })?;
     if others.is_empty() {
         return Ok(None);
     }
@@ -371,11 +383,12 @@ enum Look {
 async fn look(
     parts: &Parts,
     found: &Found,
+    ways: &Ways,
     committer: &mut dyn Committer,
 ) -> Result<Look, RuntimeError> {
+    let looking_at = |e| parts.target_error("looking at", e);
     let Some(record) = &found.record else {
-        let history = committer.history().await;
-        let history = history.map_err(|e| parts.target_error("looking at", e))?;
+        let history = committer.history().await.map_err(looking_at)?;
         let commits = history.newest.is_some() || history.largest_identifier.is_some();
         return Ok(match commits {
             true => Look::Mismatch(Why::NoCheckpoints(Box::new(history))),
@@ -383,18 +396,26 @@ async fn look(
         });
     };
     let saved = record.saved();
-    let standing = committer.standing(&saved).await;
-    let there = match standing.map_err(|e| parts.target_error("looking at", e))? {
+    let there = match committer.standing(&saved).await.map_err(looking_at)? {
         Standing::Equal => Vec::new(),
         Standing::AheadByPrefix(there) => there,
         Standing::Mismatch(mismatch) => return Ok(Look::Mismatch(Why::Standing(mismatch))),
     };
     for committable in &saved.committables {
         let published = there.iter().any(|p| p.identifier == committable.identifier);
-        let empty = committer.is_empty(committable);
-        if !published && !empty.map_err(|e| parts.target_error("looking at", e))? {
-            return Ok(Look::Fits { pending: true });
+        if published || committer.is_empty(committable).map_err(looking_at)? {
+            continue;
         }
+        // A run is registered before its first record and stays so: a target that knows neither a run
+        // nor a commit is not the one that the record is of, and the files went with that one.
+        if found.status.runs.is_empty() && ways.adopt.is_none() {
+            let history = committer.history().await.map_err(looking_at)?;
+            if history.newest.is_none() && history.largest_identifier.is_none() {
+                let of = record.target.clone();
+                return Ok(Look::Mismatch(Why::Replaced { of }));
+            }
+        }
+        return Ok(Look::Fits { pending: true });
     }
     Ok(Look::Fits { pending: false })
 }
@@ -444,13 +465,14 @@ async fn report(
 async fn settle(
     parts: &Parts,
     found: &Found,
-    way: Option<Resolution>,
+    ways: &Ways,
     run: &Run,
     committer: &mut dyn Committer,
 ) -> Result<Result<Settled, Why>, RuntimeError> {
+    let way = ways.on_mismatch;
     let looked = match &found.record {
         Some(_) => None,
-        None => match look(parts, found, committer).await? {
+        None => match look(parts, found, ways, committer).await? {
             Look::Fits { .. } => {
                 return Ok(Ok(Settled {
                     positions: Positions::default(),

@@ -54,7 +54,7 @@ mod warehouse;
 
 pub use error::{Error, Result};
 pub use stream::{Stream, StreamBuilder};
-pub use table::Table;
+pub use table::{TABLE_PATH, Table};
 pub use target::{TableTarget, TargetOptions};
 pub use warehouse::Warehouse;
 

@@ -21,7 +21,16 @@ pub struct Table {
     schema: Arc<TableSchema>,
 }
 
+/// What a table option `path` is answered with at creation. Java's file system catalog refuses it too:
+/// it sets the option when it loads a table and never stores it.
+pub const TABLE_PATH: &str = "table option `path` cannot be given: a table stands at \
+    WAREHOUSE/DATABASE.db/TABLE; remove it, and for another place take another warehouse \
+    (sink.warehouse, --warehouse)";
+
 pub(crate) async fn create(store: &Store, schema: &TableSchema, name: &str) -> Result<()> {
+    if schema.options.get("path").is_some() {
+        return Err(Error::Config(format!("table `{name}`: {TABLE_PATH}")));
+    }
     // A table that could never be written or committed to is refused before it exists.
     crate::target::writer_memory(schema, name)?;
     store.probe_create().await?;

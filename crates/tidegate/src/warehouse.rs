@@ -66,6 +66,34 @@ impl Warehouse {
         self.store.url()
     }
 
+    /// Whether anything is there: the folder on a disk, any object on an object store, which has no
+    /// empty folders.
+    ///
+    /// # Errors
+    /// Faults of the store.
+    pub async fn exists(&self) -> Result<bool> {
+        if let Some(path) = self.url().strip_prefix("file://")
+            && std::path::Path::new(path).is_dir()
+        {
+            return Ok(true);
+        }
+        Ok(!self.store.list_names("").await?.is_empty())
+    }
+
+    /// [`Error::NotFound`] where there is no warehouse at all: a mistyped place is no missing table.
+    ///
+    /// # Errors
+    /// That, and faults of the store.
+    pub async fn require(&self) -> Result<()> {
+        if self.exists().await? {
+            return Ok(());
+        }
+        Err(Error::NotFound(format!(
+            "the warehouse {} does not exist; check its path (sink.warehouse, --warehouse)",
+            self.url()
+        )))
+    }
+
     /// Names of the databases, sorted.
     ///
     /// # Errors
@@ -120,6 +148,7 @@ impl Warehouse {
         let store = self.table_store(database, table)?;
         match Table::on(store, format!("{database}.{table}")).await {
             Err(Error::Commit(tidegate_commit::CommitError::NoTable { .. })) => {
+                self.require().await?;
                 let others = self.tables(database).await.unwrap_or_default();
                 let known = match others.as_slice() {
                     [] => String::new(),

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use tidegate::commit::committable;
 use tidegate::recovery::{CheckpointRecord, CheckpointStore, RecordKind};
 use tidegate::sink::{CheckpointId, JobName, Positions};
+use tidegate::storage::Store;
 use tidegate::system::{Cell, Sheet};
 use tidegate_runtime::source::SourceState;
 use tidegate_runtime::source::place::places;
@@ -50,7 +51,8 @@ async fn jobs(store: &CheckpointStore, directory: &CheckpointDir) -> Result<Vec<
 }
 
 async fn list(directory: &CheckpointDir, output: &OutputArgs) -> Result<()> {
-    let store = CheckpointStore::new(context::open_store(&directory.directory, &directory.store)?);
+    let place = context::open_store(&directory.directory, &directory.store)?;
+    let store = CheckpointStore::new(place.clone());
     let mut sheet = Sheet::new([
         "job",
         "checkpoint_id",
@@ -101,7 +103,36 @@ async fn list(directory: &CheckpointDir, output: &OutputArgs) -> Result<()> {
             }
         }
     }
+    if sheet.rows().is_empty() {
+        return Err(Failure::not_found(nothing_there(&place).await));
+    }
     output::sheet(output.format, &sheet)
+}
+
+/// What was looked for and where, and whether the folder above is meant: people name the folder of a
+/// job or of a commit user, since that is where the records are.
+async fn nothing_there(place: &Store) -> String {
+    let mut text = format!(
+        "no checkpoints in {}: looked for JOB/COMMIT-USER/checkpoint-ID",
+        place.url()
+    );
+    let record = |name: &str| name.starts_with("checkpoint-") || name.starts_with("savepoint-");
+    let here = place.list_names("").await.unwrap_or_default();
+    if here.iter().any(|e| !e.is_dir && record(&e.name)) {
+        text.push_str("; this is the folder of one commit user: pass the folder two levels up");
+        return text;
+    }
+    for folder in here.iter().filter(|e| e.is_dir) {
+        let below = place.list_names(&folder.name).await.unwrap_or_default();
+        if below.iter().any(|e| !e.is_dir && record(&e.name)) {
+            text.push_str("; this is the folder of one job: pass the folder above it");
+            return text;
+        }
+    }
+    if here.is_empty() {
+        text.push_str("; it is empty, or not there");
+    }
+    text
 }
 
 fn id_cell(id: CheckpointId) -> i64 {

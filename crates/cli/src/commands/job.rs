@@ -22,7 +22,7 @@ pub(crate) async fn run(command: JobCommand, output: &OutputArgs) -> Result<u8> 
             job,
             dry_run,
             yes,
-        } => retire(&open(&table).await?, &job, dry_run, yes).await?,
+        } => retire(&open(&table).await?, &job, dry_run, yes, output).await?,
     }
     Ok(0)
 }
@@ -143,14 +143,20 @@ async fn newest_commit(table: &Table, job: &JobName) -> Result<Value> {
     Ok(Value::Null)
 }
 
-async fn retire(table: &Table, job: &str, dry_run: bool, yes: bool) -> Result<()> {
+async fn retire(
+    table: &Table,
+    job: &str,
+    dry_run: bool,
+    yes: bool,
+    output: &OutputArgs,
+) -> Result<()> {
     let status = find(table, job).await?;
+    let epoch = status.newest().map(|run| run.registration.epoch().0);
+    let done = |retired: bool, state: &str| json!({"job": status.job.as_str(), "table": table.name(), "epoch": epoch, "retired": retired, "state": state});
     let Some(run) = status.newest().filter(|r| r.ended.is_none()) else {
-        output::note(&format!(
-            "job `{}` has ended already; nothing to do",
-            status.job
-        ));
-        return Ok(());
+        let text = format!("job `{}` has ended already; nothing to do", status.job);
+        let state = status.newest().map(|run| state(run, true).0);
+        return output::outcome(output, &text, &done(false, &state.unwrap_or_default()));
     };
     let what = format!(
         "declare epoch {} of job `{}` (host {}) dead",
@@ -159,8 +165,8 @@ async fn retire(table: &Table, job: &str, dry_run: bool, yes: bool) -> Result<()
         run.registration.host
     );
     if dry_run {
-        output::note(&format!("would {what}"));
-        return Ok(());
+        let state = state(run, true).0;
+        return output::outcome(output, &format!("would {what}"), &done(false, &state));
     }
     confirm(
         &format!(
@@ -170,6 +176,6 @@ async fn retire(table: &Table, job: &str, dry_run: bool, yes: bool) -> Result<()
     )?;
     let now = jiff::Timestamp::now().as_millisecond();
     table.jobs().retire(&status.job, now).await?;
-    output::note(&format!("job `{}` is retired", status.job));
-    Ok(())
+    let text = format!("job `{}` is retired", status.job);
+    output::outcome(output, &text, &done(true, EndKind::Retired.name()))
 }

@@ -5,6 +5,7 @@ mod demo;
 mod doctor;
 mod job;
 mod run;
+mod summary;
 mod table;
 mod verify;
 

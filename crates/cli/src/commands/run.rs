@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::datatypes::{Field, Fields, Schema, SchemaRef};
-use tidegate::model::{DataField, DataType, LogicalType, Options, TableSchema};
+use tidegate::model::{DataField, LogicalType, Options, TableSchema};
 use tidegate::recovery::CheckpointStore;
 use tidegate::sink::{CheckpointId, JobName, Mismatch, Resolution};
 use tidegate::storage::{Faults, Store};
@@ -22,6 +22,7 @@ use tidegate_runtime::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::summary;
 use crate::args::{OutputArgs, RunArgs, Way};
 use crate::config::job::{self, JobConfig, RestartConfig, SourceConfig};
 use crate::exit::{self, Failure, Result};
@@ -29,6 +30,9 @@ use crate::{output, probes, progress};
 
 pub(crate) async fn run(args: RunArgs, output: &OutputArgs) -> Result<u8> {
     let config = job::load(&args.file, &args.set, &|name| std::env::var(name).ok())?;
+    for warning in &config.warnings {
+        output::note(&format!("warning: {warning}"));
+    }
     if args.dry_run {
         return dry_run(&config, output).await;
     }
@@ -125,6 +129,9 @@ fn conclude(
     }
 }
 
+const ANEW: &str = "  --new-job\n    would: start anew: every row of the source is taken into the table as \
+    it is now; the old checkpoints stay where they are\n";
+
 /// What is wrong, where was looked, and the ways out with what each would do.
 fn explain(report: &MismatchReport, args: &RunArgs) -> String {
     let mut text = format!(
@@ -153,16 +160,24 @@ fn explain(report: &MismatchReport, args: &RunArgs) -> String {
         );
         return text.trim_end().to_owned();
     }
+    if matches!(report.why, Why::Replaced { .. }) {
+        text.push_str("Way out:\n");
+        text.push_str(ANEW);
+        return text.trim_end().to_owned();
+    }
     text.push_str("Ways out; take one with --on-mismatch WAY -y:\n");
     for (way, plan) in &report.ways {
         text.push_str(&format!("  {}\n", way_name(*way)));
         match plan {
-            Ok(plan) => plan
-                .steps
+            Ok(plan) => summary::steps(&plan.steps)
                 .iter()
                 .for_each(|step| text.push_str(&format!("    would: {step}\n"))),
             Err(why) => text.push_str(&format!("    not possible: {why}\n")),
         }
+    }
+    // No run is registered: the table is another one than the checkpoints are of.
+    if report.registered.is_none() && report.checkpoint.is_some() {
+        text.push_str(&format!("  or, without --on-mismatch:\n{ANEW}"));
     }
     if args.on_mismatch.is_some() && !args.yes {
         text.push_str("Nothing was done: --on-mismatch acts only together with -y.\n");
@@ -267,9 +282,8 @@ fn declared_schema(config: &JobConfig) -> Result<Option<TableSchema>> {
     }
     let mut columns = Vec::new();
     for (name, text, origin) in &sink.columns {
-        let data_type: DataType = text
-            .parse()
-            .map_err(|e| Failure::config(format!("{origin}: column `{name}`: {e}")))?;
+        let data_type =
+            job::column_type(name, text).map_err(|e| Failure::config(format!("{origin}: {e}")))?;
         columns.push(DataField::new(name.as_str(), data_type));
     }
     let options: Options = sink

@@ -1,14 +1,15 @@
 //! `tidegate table …`: tables and what is inside them.
 
 use futures::TryStreamExt;
-use tidegate::model::{DataField, DataType, Options, SnapshotId, TableSchema};
+use serde_json::json;
+use tidegate::model::{DataField, Options, SnapshotId, TableSchema};
 use tidegate::scan::{At, TableReader};
 use tidegate::system::{self, Sheet};
 use tidegate::{Table, Warehouse};
 
 use super::confirm;
 use crate::args::{AtSnapshot, OutputArgs, TableCommand, TableName};
-use crate::config::job::split_table;
+use crate::config::job::{check_option, column_type, split_table};
 use crate::context::{WarehouseArgs, pairs};
 use crate::exit::{Failure, Result};
 use crate::output::{self, Printer};
@@ -21,14 +22,16 @@ pub(crate) async fn run(command: TableCommand, output: &OutputArgs) -> Result<u8
             columns,
             partition_by,
             options,
+            allow_unknown_options,
             comment,
             if_not_exists,
         } => {
+            let options = options_of(&options, allow_unknown_options)?;
             create(
                 &table,
                 &columns,
                 partition_by,
-                &options,
+                options,
                 comment,
                 if_not_exists,
             )
@@ -47,7 +50,7 @@ pub(crate) async fn run(command: TableCommand, output: &OutputArgs) -> Result<u8
             dry_run,
             yes,
         } => {
-            drop_table(&table, even_if_registered, dry_run, yes).await?;
+            drop_table(&table, even_if_registered, dry_run, yes, output).await?;
         }
         TableCommand::Snapshots(table) => {
             output::sheet(format, &system::snapshots(&open(&table).await?).await?)?
@@ -99,11 +102,23 @@ fn scan_error(e: tidegate::scan::Error) -> Failure {
     tidegate::Error::from(e).into()
 }
 
+fn options_of(given: &[String], unknown_allowed: bool) -> Result<Options> {
+    let options = pairs("--option", given)?;
+    for key in options.keys() {
+        match check_option(key, unknown_allowed, "pass --allow-unknown-options") {
+            Ok(None) => {}
+            Ok(Some(odd)) => output::note(&format!("warning: {odd}")),
+            Err(wrong) => return Err(Failure::config(format!("--option {key}: {wrong}"))),
+        }
+    }
+    Ok(options.into_iter().collect())
+}
+
 async fn create(
     table: &TableName,
     columns: &[String],
     partition_by: Vec<String>,
-    options: &[String],
+    options: Options,
     comment: Option<String>,
     if_not_exists: bool,
 ) -> Result<()> {
@@ -119,13 +134,10 @@ async fn create(
                         "--column '{column}': expected NAME TYPE, for instance 'id BIGINT NOT NULL'"
                     ))
                 })?;
-        let data_type: DataType = type_text
-            .trim()
-            .parse()
+        let data_type = column_type(column_name, type_text.trim())
             .map_err(|e| Failure::config(format!("--column '{column}': {e}")))?;
         fields.push(DataField::new(column_name, data_type));
     }
-    let options: Options = pairs("--option", options)?.into_iter().collect();
     let now = jiff::Timestamp::now().as_millisecond();
     let schema = TableSchema::create(fields, partition_by, Vec::new(), options, comment, now)
         .map_err(|e| Failure::config(e.to_string()))?;
@@ -152,6 +164,7 @@ async fn list(
     output: &OutputArgs,
 ) -> Result<()> {
     let warehouse: Warehouse = warehouse.open()?;
+    warehouse.require().await?;
     let databases = match database {
         Some(database) => vec![database],
         None => warehouse.databases().await?,
@@ -170,6 +183,7 @@ async fn drop_table(
     even_if_registered: bool,
     dry_run: bool,
     yes: bool,
+    output: &OutputArgs,
 ) -> Result<()> {
     let (database, name) = split_table(&table.name).map_err(Failure::config)?;
     let warehouse = table.warehouse.open()?;
@@ -204,14 +218,23 @@ async fn drop_table(
         open.store().url(),
         objects.len()
     );
+    let done = |dropped: bool, files: u64| {
+        json!({
+            "table": table.name, "url": open.store().url(), "dropped": dropped, "files": files,
+            "bytes": bytes, "snapshot": latest.as_ref().map(|s| s.id.0),
+        })
+    };
     if dry_run {
-        output::note(&format!("would {what}"));
-        return Ok(());
+        return output::outcome(
+            output,
+            &format!("would {what}"),
+            &done(false, objects.len() as u64),
+        );
     }
     confirm(&what, yes)?;
     let removed = warehouse.drop_table(database, name).await?;
-    output::note(&format!("dropped `{}`: {removed} files", table.name));
-    Ok(())
+    let text = format!("dropped `{}`: {removed} files", table.name);
+    output::outcome(output, &text, &done(true, removed))
 }
 
 async fn read(

@@ -1,10 +1,12 @@
 //! `tidegate verify`: is the table whole, and where did rows of a source go?
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 use tidegate::system::{Cell, Sheet};
 use tidegate::verify;
 use tidegate_runtime::source::SourceState;
-use tidegate_runtime::source::place::places;
+use tidegate_runtime::source::place::{Place, places};
 
 use crate::args::{Format, OutputArgs, VerifyArgs};
 use crate::exit::{CHECK_FAILED, Failure, Result};
@@ -64,6 +66,23 @@ async fn whole(table: &tidegate::Table, output: &OutputArgs) -> Result<u8> {
     })
 }
 
+/// The split that a file's name means. Splits are named below the folder that the source looks through,
+/// so that the folder may move; a person names the file as the job file does, or as it stands on disk:
+/// then the longest split that the name ends in is meant. A source of one file has an unnamed split, and
+/// any name of that file will do.
+fn meant<'p>(places: &'p [Place], file: &str) -> Option<&'p Place> {
+    let ends = |place: &&Place| {
+        let split = place.split.0.as_str();
+        file == split
+            || !split.is_empty() && file.strip_suffix(split).is_some_and(|f| f.ends_with('/'))
+    };
+    let longest = places.iter().filter(ends).max_by_key(|p| p.split.0.len());
+    longest.or(match places {
+        [only] if only.split.0.is_empty() => Some(only),
+        _ => None,
+    })
+}
+
 /// FILE:POS → checkpoint → snapshot → files.
 async fn receipt(
     table: &tidegate::Table,
@@ -75,11 +94,27 @@ async fn receipt(
         .rsplit_once(':')
         .and_then(|(file, position)| Some((file, position.parse::<u64>().ok()?)))
         .ok_or_else(|| {
-            Failure::config(format!(
-                "--offset {offset}: expected FILE:POS, for instance orders.csv:4096"
+            Failure::usage(format!(
+                "--offset {offset}: expected FILE:POS, for instance in/orders.csv:4096; POS is a whole \
+                 number of bytes (of rows for Parquet, and for `generator:POS`)"
             ))
         })?;
     let commits = verify::commits(table).await?;
+    if let Some(job) = job
+        && !commits.iter().any(|c| c.marks.job.as_str() == job)
+    {
+        let known: BTreeSet<&str> = commits.iter().map(|c| c.marks.job.as_str()).collect();
+        let known: Vec<&str> = known.into_iter().collect();
+        return Err(Failure::not_found(format!(
+            "no retained snapshot of `{}` is of a job `{job}`; jobs there: {}",
+            table.name(),
+            if known.is_empty() {
+                "none".to_owned()
+            } else {
+                known.join(", ")
+            }
+        )));
+    }
     let mut before: Option<(String, u64)> = None;
     for commit in commits
         .iter()
@@ -92,11 +127,7 @@ async fn receipt(
             continue;
         };
         let all = places(&state);
-        // A source of one file has an unnamed split; any name of that file will do.
-        let Some(place) = all
-            .iter()
-            .find(|p| p.split.0 == file || (all.len() == 1 && p.split.0.is_empty()))
-        else {
+        let Some(place) = meant(&all, file) else {
             continue;
         };
         let Some(reached) = place.offset else {
@@ -147,4 +178,37 @@ async fn receipt(
             table.name()
         ),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_runtime::source::SplitId;
+
+    #[test]
+    fn a_file_is_found_by_its_name_in_the_job_file_on_disk_and_below_the_folder() {
+        let place = |split: &str| Place {
+            split: SplitId(split.to_owned()),
+            offset: Some(1),
+            line: None,
+            finished: true,
+        };
+        let places = [place("a.csv"), place("x/a.csv"), place("ba.csv")];
+        for (file, expected) in [
+            ("a.csv", Some("a.csv")),
+            ("in/a.csv", Some("a.csv")),
+            ("./in/a.csv", Some("a.csv")),
+            ("/data/in/a.csv", Some("a.csv")),
+            ("s3://lake/in/a.csv", Some("a.csv")),
+            ("in/x/a.csv", Some("x/a.csv")),
+            ("ba.csv", Some("ba.csv")),
+            ("ca.csv", None),
+            ("in/", None),
+        ] {
+            let found = meant(&places, file).map(|p| p.split.0.as_str());
+            assert_eq!(found, expected, "{file}");
+        }
+        let one = [place("")];
+        assert!(meant(&one, "whatever.csv").is_some());
+    }
 }

@@ -6,6 +6,9 @@ use super::{ConfigError, nearest};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tidegate::TABLE_PATH;
+use tidegate::model::DataType;
+use tidegate::model::options::{KeyKind, key_kind};
 
 /// A complete job.
 #[derive(Debug)]
@@ -21,6 +24,8 @@ pub(crate) struct JobConfig {
     /// Folder for spill runs.
     pub(crate) spill: Option<PathBuf>,
     pub(crate) effective: Vec<Effective>,
+    /// What is odd and not wrong.
+    pub(crate) warnings: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -87,6 +92,7 @@ pub(crate) struct SinkConfig {
     pub(crate) partition_by: Vec<String>,
     pub(crate) primary_key: Vec<String>,
     pub(crate) options: Vec<(String, String)>,
+    warnings: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -140,7 +146,8 @@ pub(crate) fn from_text(
 fn read(tree: &Node, folder: &Path) -> Result<JobConfig, ConfigError> {
     let root = Section::root(tree)?;
     let name = root.required("name", "orders")?.0.to_owned();
-    let sink = read_sink(&root.section("sink")?, folder)?;
+    let mut sink = read_sink(&root.section("sink")?, folder)?;
+    let warnings = std::mem::take(&mut sink.warnings);
     let source = read_source(&root.section("source")?, folder, &sink)?;
     let checkpoint = read_checkpoint(&root.section("checkpoint")?, folder)?;
     let restart = read_restart(&root.section("restart")?)?;
@@ -166,6 +173,7 @@ fn read(tree: &Node, folder: &Path) -> Result<JobConfig, ConfigError> {
         memory,
         spill,
         effective: root.effective(),
+        warnings,
     })
 }
 
@@ -373,32 +381,73 @@ fn read_sink(section: &Section<'_>, folder: &Path) -> Result<SinkConfig, ConfigE
     let columns = section.open_map("columns")?;
     let partition_by = section.list("partition-by")?;
     let primary_key = section.list("primary-key")?;
-    for key in partition_by.iter().chain(&primary_key) {
+    for (key, origin) in partition_by.iter().chain(&primary_key) {
         if !columns.is_empty() && !columns.iter().any(|(c, ..)| c == key) {
             let hint = nearest(key, columns.iter().map(|(c, ..)| c.as_str()))
                 .map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
             return Err(ConfigError::at(
-                &section.origin(),
+                origin,
                 format!("`{key}` is a key but no column of `sink.columns`{hint}"),
             ));
         }
     }
-    let options = section
-        .open_map("options")?
-        .into_iter()
-        .map(|(k, v, _)| (k, v))
-        .collect();
+    let unknown_allowed = section.with_default("allow-unknown-options", "false", boolean)?;
+    let mut options = Vec::new();
+    let mut warnings = Vec::new();
+    for (key, value, origin) in section.open_map("options")? {
+        let way_out = "set `sink.allow-unknown-options: true`";
+        match check_option(&key, unknown_allowed, way_out) {
+            Ok(None) => {}
+            Ok(Some(odd)) => warnings.push(format!("{origin}: {odd}")),
+            Err(wrong) => return Err(ConfigError::at(&origin, wrong)),
+        }
+        options.push((key, value));
+    }
     section.finish()?;
+    let keys = |keys: Vec<(String, Origin)>| keys.into_iter().map(|(key, _)| key).collect();
     Ok(SinkConfig {
         warehouse,
         store,
         database: database.to_owned(),
         table: name.to_owned(),
         columns,
-        partition_by,
-        primary_key,
+        partition_by: keys(partition_by),
+        primary_key: keys(primary_key),
         options,
+        warnings,
     })
+}
+
+/// The type of a column. One that cannot be written is named as such, not as a slip of grammar.
+pub(crate) fn column_type(column: &str, text: &str) -> Result<DataType, String> {
+    text.parse().map_err(|e| match e {
+        tidegate::model::Error::TypeNotWritable { word } => format!(
+            "type {word} of column `{column}` cannot be written yet; leave the column out, or store \
+             it as BYTES or STRING"
+        ),
+        other => format!("column `{column}`: {other}"),
+    })
+}
+
+/// Looks at the key of a table option: `Err` is a refusal, `Ok(Some(_))` a warning. Unknown keys are
+/// kept, since other engines and later releases have their own; one that is all but a known key would
+/// silently do nothing.
+pub(crate) fn check_option(
+    key: &str,
+    unknown_allowed: bool,
+    way_out: &str,
+) -> Result<Option<String>, String> {
+    match key_kind(key) {
+        _ if key == "path" => Err(TABLE_PATH.to_owned()),
+        KeyKind::Misspelt(known) if !unknown_allowed => Err(format!(
+            "table option `{key}` is not known; did you mean `{known}`? To keep it as it is, {way_out}"
+        )),
+        KeyKind::Unknown if !unknown_allowed => Ok(Some(format!(
+            "table option `{key}` is not known to Paimon 1.4 or to this build; it is kept and has no \
+             effect here (to keep it without this warning, {way_out})"
+        ))),
+        _ => Ok(None),
+    }
 }
 
 fn read_checkpoint(section: &Section<'_>, folder: &Path) -> Result<CheckpointConfig, ConfigError> {
@@ -620,11 +669,13 @@ sink: { warehouse: w, table: d.t, columns: { id: BIGINT, name: STRING, dt: STRIN
 
     #[test]
     fn mistakes_are_named_with_their_place_and_the_way_out() {
-        let cases: [(&str, &str); 7] = [
+        let cases: [(&str, &str); 9] = [
             ("checkpoint.intervall=1 s", "did you mean `interval`?"),
             ("source.type=filez", "did you mean `files`?"),
             ("sink.table=orders", "write database.table"),
             ("sink.partition-by=[day]", "no column of `sink.columns`"),
+            ("sink.options.bukcet=4", "did you mean `bucket`?"),
+            ("sink.options.path=/x", "sink.warehouse"),
             (
                 "restart.strategy=fixed_delay",
                 "did you mean `fixed-delay`?",
@@ -636,5 +687,43 @@ sink: { warehouse: w, table: d.t, columns: { id: BIGINT, name: STRING, dt: STRIN
             let error = load_text(ISSUE, &[set]).unwrap_err().to_string();
             assert!(error.contains(expected), "{set}: {error}");
         }
+    }
+
+    #[test]
+    fn unknown_options_are_kept_and_told_unless_they_are_wanted() {
+        let job = load_text(ISSUE, &["sink.options.my-company.owner=me"]).unwrap();
+        assert!(
+            job.sink
+                .options
+                .iter()
+                .any(|(k, _)| k == "my-company.owner")
+        );
+        let [warning] = job.warnings.as_slice() else {
+            panic!("{:?}", job.warnings)
+        };
+        assert!(warning.contains("`my-company.owner`"), "{warning}");
+        let sets = [
+            "sink.options.bukcet=4",
+            "sink.options.x.y=1",
+            "sink.allow-unknown-options=true",
+        ];
+        let job = load_text(ISSUE, &sets).unwrap();
+        assert!(job.warnings.is_empty());
+        assert!(job.sink.options.iter().any(|(k, _)| k == "bukcet"));
+    }
+
+    #[test]
+    fn a_partition_column_that_is_none_is_named_where_it_stands() {
+        let text = ISSUE.replace("[dt]", "[dtt]");
+        let error = load_text(&text, &[]).unwrap_err().to_string();
+        let line = text
+            .lines()
+            .position(|l| l.contains("partition-by"))
+            .unwrap()
+            + 1;
+        assert!(
+            error.starts_with(&format!("orders.yaml:{line}:18: `dtt`")),
+            "{error}"
+        );
     }
 }

@@ -201,8 +201,8 @@ impl<'n> Section<'n> {
             .ok_or_else(|| ConfigError::new(format!("`{}` has no value", self.full(key))))
     }
 
-    /// A list of texts; a single text counts as a list of one.
-    pub(crate) fn list(&self, key: &'static str) -> Result<Vec<String>, ConfigError> {
+    /// A list of texts with the place of each; a single text counts as a list of one.
+    pub(crate) fn list(&self, key: &'static str) -> Result<Vec<(String, Origin)>, ConfigError> {
         let Some(node) = self.node(key)? else {
             return Ok(Vec::new());
         };
@@ -216,19 +216,20 @@ impl<'n> Section<'n> {
                 ));
             }
         };
-        let texts: Vec<String> = items
+        let texts: Vec<(String, Origin)> = items
             .iter()
             .map(|item| match &item.content {
-                Content::Scalar { text, .. } => Ok(text.clone()),
+                Content::Scalar { text, .. } => Ok((text.clone(), item.origin.clone())),
                 _ => Err(ConfigError::at(
                     &item.origin,
                     format!("`{}` must hold single values", self.full(key)),
                 )),
             })
             .collect::<Result<_, _>>()?;
+        let shown: Vec<&str> = texts.iter().map(|(text, _)| text.as_str()).collect();
         self.record(
             key,
-            &format!("[{}]", texts.join(", ")),
+            &format!("[{}]", shown.join(", ")),
             node.origin.to_string(),
         );
         Ok(texts)

@@ -18,6 +18,12 @@ pub(super) fn parse(text: &str) -> Result<DataType> {
     Ok(data_type)
 }
 
+fn not_writable(word: &str) -> Error {
+    Error::TypeNotWritable {
+        word: word.to_owned(),
+    }
+}
+
 struct Parser<'a> {
     text: &'a str,
     chars: Vec<char>,
@@ -230,6 +236,9 @@ impl Parser<'_> {
             }
             "TIMESTAMP" => self.timestamp()?,
             "TIMESTAMP_LTZ" => LogicalType::TimestampLtz(self.parameter(0..=9)?.unwrap_or(6) as u8),
+            // Tables of released Paimon spell them without brackets, SQL does not always.
+            "VARIANT" | "BLOB" if self.next_is('(') => return Err(not_writable(&word)),
+            "VECTOR" if !self.next_is('<') => return Err(not_writable(&word)),
             "VARIANT" => LogicalType::Variant,
             "BLOB" => LogicalType::Blob,
             "GEOMETRY" => LogicalType::Geometry(self.raw_arguments("OGC:CRS84")?),
@@ -243,6 +252,11 @@ impl Parser<'_> {
             }
         };
         Ok((atomic, 0))
+    }
+
+    fn next_is(&mut self, c: char) -> bool {
+        self.skip_blanks();
+        self.peek() == Some(c)
     }
 
     fn decimal(&mut self) -> Result<LogicalType> {

@@ -359,3 +359,31 @@ async fn r_7_an_unreadable_newest_record_stops_the_job() {
     assert_eq!(error.kind(), ErrorKind::Corrupt);
     assert!(error.to_string().contains("--from-checkpoint"), "{error}");
 }
+
+/// A table that was dropped, or replaced by another one, behind a job whose checkpoint holds a commit:
+/// nothing can be published, and a way out says so before an epoch is claimed on the new one.
+#[test]
+fn r_7_a_target_that_was_replaced_is_told_from_one_that_waits_for_its_first_commit() {
+    let mut rig = Rig::new(rows_in_splits(1, 4));
+    rig.settings.checkpoints.interval = None;
+    assert!(crash_at(&rig, probe::RECORDED, 1));
+    // Another lake without registrations stands in its place.
+    rig.lake = crate::lake::Lake::default();
+    block_on(async {
+        for object in rig.store.child("table").list("").await.unwrap() {
+            rig.store.child("table").delete(&object.path).await.unwrap();
+        }
+    });
+    let JobEnd::Mismatch(report) = block_on(rig.run()).unwrap() else {
+        panic!()
+    };
+    assert_eq!(report.why, Why::Replaced { of: "lake".into() });
+    assert!(report.to_string().contains("--new-job"));
+    assert!(
+        block_on(rig.registry().jobs()).unwrap().is_empty(),
+        "no epoch is claimed"
+    );
+    let anew = block_on(rig.run_with(|s| s.new_job = true)).unwrap();
+    assert!(matches!(anew, JobEnd::Finished(s) if s.rows_published == 20));
+    rig.assert_exactly_once(20);
+}

@@ -247,8 +247,14 @@ impl Inner {
         };
         // Saves the writing; the link below is what decides. What exists may be our own earlier
         // attempt whose fsync failed, so the name is made durable before it is believed.
-        if fs::symlink_metadata(&target).is_ok() {
-            return sync().map(|()| Created::Exists);
+        match fs::symlink_metadata(&target) {
+            // No creator ever made it, so nothing is in doubt and waiting does not help.
+            Ok(meta) if meta.is_dir() => {
+                let error = StoreError::new(ErrorKind::Corrupt, op, path);
+                return Err(error.message("a folder stands where this file must be; move it away"));
+            }
+            Ok(_) => return sync().map(|()| Created::Exists),
+            Err(_) => {}
         }
         let temp = self.write_temp(op, path, tag, &[bytes])?;
         match disk::link(&temp.path, &target) {

@@ -276,9 +276,18 @@ impl CsvDecoder {
                 continue;
             };
             if !quoted && bytes == null {
-                column
-                    .append_null()
-                    .map_err(|m| bad(Some(column.field().name()), &m.value, &m.why))?;
+                // The text that stands in the file, not the null that it means.
+                column.append_null().map_err(|m| {
+                    let raw = String::from_utf8_lossy(bytes).into_owned();
+                    let why = match bytes {
+                        [] => format!("an empty field means null here (csv.null), and {}", m.why),
+                        _ => format!("this text means null here (csv.null), and {}", m.why),
+                    };
+                    Box::new(BadRecord {
+                        value: Some(raw),
+                        ..*bad(Some(column.field().name()), "", &why)
+                    })
+                })?;
                 continue;
             }
             let text = std::str::from_utf8(bytes).map_err(|e| {

@@ -27,6 +27,22 @@ impl Compression {
         }
         (name, Self::None)
     }
+
+    /// The name of the compression where bytes at the beginning of a file are not of it.
+    pub(super) fn unlike(self, beginning: &[u8]) -> Option<&'static str> {
+        let (name, magics): (_, &[&[u8]]) = match self {
+            Self::None => return None,
+            Self::Gzip => ("gzip", &[&[0x1f, 0x8b]]),
+            // A zstd frame, or one of the frames that a reader skips.
+            Self::Zstd => ("zstd", &[&[0x28, 0xb5, 0x2f, 0xfd], &[0x2a, 0x4d, 0x18]]),
+        };
+        let skippable = beginning.get(1..).unwrap_or_default();
+        let like = |magic: &&[u8]| match magic.len() {
+            3 => skippable.starts_with(magic),
+            _ => beginning.starts_with(magic),
+        };
+        (!magics.iter().any(like)).then_some(name)
+    }
 }
 
 /// Compressed bytes that are handed in from outside; asks for more by `WouldBlock`.

@@ -76,6 +76,8 @@ struct Stored {
     decompressor: Decompressor,
     /// Stored bytes handed in.
     at: u64,
+    /// The compression that the name promises and the first bytes do not keep.
+    unlike: Option<&'static str>,
     finished: bool,
 }
 
@@ -105,6 +107,7 @@ impl<D: Decoder> RecordReader<D> {
             source: Stored {
                 decompressor,
                 at: 0,
+                unlike: None,
                 finished: false,
             },
             file,
@@ -156,6 +159,7 @@ impl<D: Decoder> RecordReader<D> {
             self.source = Stored {
                 decompressor: Decompressor::Plain(Default::default()),
                 at: wanted.offset,
+                unlike: None,
                 finished: false,
             };
             self.buffer.clear();
@@ -294,7 +298,13 @@ impl<D: Decoder> RecordReader<D> {
                 .pull(&mut self.buffer, self.sizes.piece);
             match piece.map_err(|e| SourceError::Corrupt {
                 file: self.file.shown.clone(),
-                what: format!("unpacking after {} stored bytes: {e}", self.source.at),
+                what: match self.source.unlike {
+                    Some(name) => format!(
+                        "its name says that it is compressed, and it does not begin like a {name} file; \
+                         rename it if it is not compressed ({e})"
+                    ),
+                    None => format!("unpacking after {} stored bytes: {e}", self.source.at),
+                },
             })? {
                 Piece::Bytes(_) => return Ok(true),
                 Piece::End => self.source.finished = true,
@@ -306,6 +316,9 @@ impl<D: Decoder> RecordReader<D> {
                     } else {
                         Bytes::new()
                     };
+                    if from == 0 {
+                        self.source.unlike = self.file.compression.unlike(&bytes);
+                    }
                     self.source.at = to;
                     self.source.decompressor.feed(bytes, to >= self.file.size);
                 }
