@@ -83,8 +83,8 @@ pub fn generator(data: &[u8]) {
         return;
     }
     let config = GeneratorConfig {
-        // Few, or without end.
-        rows: (row[1] != 0xff).then(|| u64::from_be_bytes(*row).saturating_add(16)),
+        // Few, or without end where no more than few row numbers are left.
+        rows: u64::from_be_bytes(*row).checked_add(16),
         rate: None,
         seed: u64::from_le_bytes(*row),
         columns,

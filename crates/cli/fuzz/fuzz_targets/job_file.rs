@@ -5,6 +5,7 @@
 #[allow(dead_code, reason = "the program uses the rest")]
 mod config;
 #[path = "../../src/fuzzing.rs"]
+#[allow(dead_code, reason = "each target runs one of them")]
 mod fuzzing;
 
 tidegate_fuzz_support::target!(crate::fuzzing::job_file, tidegate_fuzz_support::plain);
