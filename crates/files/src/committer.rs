@@ -21,7 +21,7 @@ use crate::log::{
 /// Files moved at the same time.
 const MOVES: usize = 4;
 
-/// Bytes of a file in memory while it is copied.
+/// Bytes of a file in memory while it is copied where the store does not do it.
 const PIECE: u64 = 8 << 20;
 
 /// Makes a file final: whole under its final name, whoever else does the same at the same time.
@@ -49,6 +49,9 @@ async fn finalise(store: &Store, file: &DataFile) -> Result<(), FilesError> {
 
 async fn copy(store: &Store, file: &DataFile) -> Result<(), tidegate_storage::StoreError> {
     let from = pending_path(&file.name);
+    if file.bytes <= store.capabilities().copies_up_to {
+        return store.copy_once(&from, &file.name).await;
+    }
     let mut upload = store.upload(&file.name).await?;
     let mut at = 0;
     while at < file.bytes {

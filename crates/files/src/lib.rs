@@ -19,7 +19,8 @@
 //! *Why a log*, and not only final names that follow from the commit: a log makes the files of a
 //! commit visible together, tells by content whether a commit is ours \[R-5], and holds the source's
 //! positions \[R-9]; names alone can do none of that. *Why a copy*, and not a rename: object stores
-//! have none, and `tidegate-storage` keeps to what they all have.
+//! have none. The bytes do not pass here: a hard link on a disk, the server's own copy on S3
+//! (`Store::copy_once`); elsewhere, and above what one request copies, they are written once more.
 //!
 //! **What readers see.** A plain reader (`*.parquet`, skipping names that begin with `_`) never sees
 //! a row that is not committed, nor one twice, nor part of a file; while files of a commit are put

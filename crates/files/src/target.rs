@@ -142,24 +142,50 @@ impl FilesTarget {
             result.map_err(FilesError::store("removing files of earlier runs"))?;
             report.removed += 1;
         }
-        if self.store.capabilities().lists_unfinished {
-            let unfinished = self.store.list_unfinished("").await;
-            let unfinished = unfinished.map_err(FilesError::store("listing unfinished uploads"))?;
-            for upload in unfinished {
-                let name = upload.target.rsplit('/').next().unwrap_or_default();
-                let tagged = upload
-                    .tag
-                    .as_ref()
-                    .is_some_and(|tag| earlier.iter().any(|prefix| prefix.0 == *tag));
-                if tagged || theirs(name) {
-                    let discarded = self.store.discard_unfinished(&upload).await;
-                    discarded.map_err(FilesError::store("removing unfinished uploads"))?;
-                    report.removed += 1;
-                }
-            }
-        }
+        report.removed += self.discard_unfinished(run, earlier).await?;
         Ok(report)
     }
+
+    /// Gives up what earlier runs were writing when they ended: temporary files and uploads in parts.
+    /// Safe at any time, also while an older run still lives: no committable names what is not
+    /// finished, and the older run fails when it comes to finish it.
+    async fn discard_unfinished(
+        &self,
+        run: &Run,
+        earlier: &[RunPrefix],
+    ) -> Result<u64, FilesError> {
+        if !self.store.capabilities().lists_unfinished {
+            return Ok(0);
+        }
+        let unfinished = self.store.list_unfinished("").await;
+        let unfinished = unfinished.map_err(FilesError::store("listing unfinished uploads"))?;
+        let mut removed = 0;
+        for upload in unfinished {
+            // Uploads in parts have no tag, but only rows are uploaded so.
+            let name = upload.target.rsplit('/').next().unwrap_or_default();
+            let whose = upload.tag.as_deref().or(name.strip_prefix("part-"));
+            let theirs = whose.is_some_and(|whose| {
+                let named = earlier.iter().any(|prefix| whose.starts_with(&prefix.0));
+                named || is_older(whose, run)
+            });
+            if theirs {
+                let discarded = self.store.discard_unfinished(&upload).await;
+                discarded.map_err(FilesError::store("removing unfinished uploads"))?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+}
+
+/// Whether it begins with the prefix of an epoch of this commit user before this run's; prefixes are
+/// `tg<hash of the user>e<epoch>-`.
+fn is_older(whose: &str, run: &Run) -> bool {
+    let stem = run.prefix.0.strip_suffix(&format!("{}-", run.epoch));
+    let epoch = stem
+        .and_then(|stem| whose.strip_prefix(stem)?.split_once('-'))
+        .and_then(|(epoch, _)| epoch.parse::<u64>().ok());
+    epoch.is_some_and(|epoch| epoch < run.epoch.0)
 }
 
 impl Target for FilesTarget {
@@ -180,6 +206,7 @@ impl Target for FilesTarget {
         Box::pin(async move {
             let store = self.store.clone().with_tag(&run.prefix.0);
             let committer = FilesCommitter::open(store, run.clone()).await?;
+            self.discard_unfinished(run, &[]).await?;
             Ok(Box::new(committer) as Box<dyn Committer>)
         })
     }

@@ -495,6 +495,13 @@ impl Backend for Faulty {
         self.faults.strike(Op::Put, path, request, tear).await
     }
 
+    async fn copy_once(&self, from: &str, to: &str) -> Result<()> {
+        let (inner, owned) = self.parts(from);
+        let target = to.to_owned();
+        let request = async move { inner.copy_once(&owned, &target).await };
+        self.faults.strike(Op::Copy, to, request, None).await
+    }
+
     async fn begin_upload(&self, path: &str, tag: &str) -> Result<Arc<dyn PartSink>> {
         let (inner, owned) = self.parts(path);
         let tag = tag.to_owned();

@@ -34,13 +34,15 @@ pub enum Op {
     List,
     /// Deletion of one object or of one batch.
     Delete,
+    /// One object under another name too, carried out by the store.
+    Copy,
     /// Opening a store or checking a path: no request.
     Open,
 }
 
 impl Op {
     /// All kinds of requests, in the order of reports.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Create,
         Self::Put,
         Self::PutPart,
@@ -52,6 +54,7 @@ impl Op {
         Self::Head,
         Self::List,
         Self::Delete,
+        Self::Copy,
     ];
 
     /// Name in reports, e.g. `get_range`.
@@ -68,6 +71,7 @@ impl Op {
             Self::Head => "head",
             Self::List => "list",
             Self::Delete => "delete",
+            Self::Copy => "copy",
             Self::Open => "open",
         }
     }

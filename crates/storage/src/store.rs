@@ -375,6 +375,21 @@ impl Store {
         .await
     }
 
+    /// Gives an object a second name, without its bytes passing here: a hard link on a disk, the
+    /// server's own copy on S3. The new name is one that belongs to this content alone, as with
+    /// [`Store::write_once`]: what has it already is taken for it. Durable when it returns; readers
+    /// see it whole or not at all.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] where `from` is absent; [`ErrorKind::Unsupported`] where the store
+    /// cannot, see [`Capabilities::copies_up_to`]; else as [`Store::put`].
+    pub async fn copy_once(&self, from: &str, to: &str) -> Result<()> {
+        let op = Op::Copy;
+        let (source, target) = (self.resolve(op, from)?, self.resolve(op, to)?);
+        let request = || self.backend.copy_once(&source, &target);
+        self.repeated(op, 0, |()| 0, request).await
+    }
+
     /// Begins an object that is written in stretches; it appears, whole and durable, when
     /// [`Upload::finish`] returns. Nothing is sent before one part is full, so a small object
     /// costs one request.

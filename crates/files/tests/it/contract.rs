@@ -1,16 +1,11 @@
 //! The contract without an engine: fences, compare-and-set, standing, ways out, cleaning.
 
-use std::collections::BTreeMap;
-
 use tidegate_files::{FilesTarget, Format};
 use tidegate_sink::*;
-use tidegate_storage::{Fault, Faults, Op, RetryPolicy, Rule, Store};
+use tidegate_storage::{Fault, Faults, Op, RetryPolicy, Rule};
 
+use super::store;
 use crate::rig::batch;
-
-fn store() -> Store {
-    Store::open("memory://", &BTreeMap::new()).unwrap()
-}
 
 fn run(epoch: u64) -> Run {
     Run {
@@ -330,6 +325,32 @@ async fn r_13_cleaning_takes_files_of_earlier_runs_that_nothing_refers_to() {
         left.len(),
         2,
         "the one that is held and the run's own: {left:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_earlier_runs_were_writing_is_given_up_when_the_next_one_begins() {
+    let store = store();
+    if !store.capabilities().lists_unfinished {
+        return;
+    }
+    let target = FilesTarget::new(store.clone(), Format::Csv);
+    // Killed in the middle of a file; another one's, and the own run's as far as it is.
+    for prefix in ["tg00000000e1-", "tg00000000e2-", "tg11111111e1-"] {
+        let path = format!("_tidegate/pending/part-{prefix}x-0.csv");
+        let mut upload = store.clone().with_tag(prefix).upload(&path).await.unwrap();
+        upload.write(vec![b'x'; 9 << 20].into()).await.unwrap();
+        std::mem::forget(upload);
+    }
+    assert_eq!(store.list_unfinished("").await.unwrap().len(), 3);
+    Side::open(&target, 2).await;
+    let left = store.list_unfinished("").await.unwrap();
+    let mut left: Vec<_> = left.iter().map(|u| u.target.as_str()).collect();
+    left.sort_unstable();
+    let kept = ["tg00000000e2-", "tg11111111e1-"];
+    assert_eq!(
+        left,
+        kept.map(|p| format!("_tidegate/pending/part-{p}x-0.csv"))
     );
 }
 

@@ -14,7 +14,7 @@ use tidegate_recovery::{CheckpointStore, Registry};
 use tidegate_runtime::source::*;
 use tidegate_runtime::*;
 use tidegate_sink::*;
-use tidegate_storage::{Faults, RetryPolicy, Store};
+use tidegate_storage::{Faults, RetryPolicy, Scheme, Store};
 
 pub const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -88,6 +88,13 @@ impl SplitReader for PacedReader {
     }
 }
 
+/// A place of its own on the S3 server of this process.
+pub fn s3() -> Store {
+    let server = tidegate_test_services::S3Server::shared().unwrap();
+    let prefix = uuid::Uuid::new_v4().simple().to_string();
+    Store::open(&server.url(&prefix), &server.options()).unwrap()
+}
+
 /// What outlives a process.
 pub struct Rig {
     pub store: Store,
@@ -119,9 +126,27 @@ impl Rig {
         }
     }
 
+    pub fn s3(format: Format, source: Paced) -> Self {
+        Self {
+            store: s3(),
+            ..Self::memory(format, source)
+        }
+    }
+
     pub fn parallel(mut self, parallelism: usize) -> Self {
         self.parallelism = parallelism;
         self
+    }
+
+    /// Time is paused but where a real server answers.
+    pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        match self.store.capabilities().scheme {
+            Scheme::S3 => {
+                let mut builder = tokio::runtime::Builder::new_current_thread();
+                builder.enable_all().build().unwrap().block_on(future)
+            }
+            _ => block_on(future),
+        }
     }
 
     pub fn target_on(&self, store: &Store) -> FilesTarget {
@@ -277,7 +302,7 @@ fn hook(name: &'static str) {
 pub fn crash_at(rig: &Rig, place: &'static str, nth: u32) -> bool {
     probe::set(Some(hook));
     CRASH.set(Some((place, nth)));
-    let crashed = catch_unwind(AssertUnwindSafe(|| block_on(rig.run())));
+    let crashed = catch_unwind(AssertUnwindSafe(|| rig.block_on(rig.run())));
     CRASH.set(None);
     match crashed {
         Ok(Ok(JobEnd::Finished(_) | JobEnd::NothingNew)) => false,

@@ -262,7 +262,7 @@ impl Inner {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return sync().map(|()| Created::Exists);
             }
-            Err(error) => return Err(link_error(path, error)),
+            Err(error) => return Err(link_error(op, path, error)),
         }
         drop(temp);
         sync().map(|()| Created::New)
@@ -275,6 +275,45 @@ impl Inner {
         temp.keep = true;
         disk::sync_dir(&self.dir_of(path)).map_err(|error| {
             StoreError::io(op, path, "fsync of the directory", error, true).maybe_applied()
+        })
+    }
+
+    /// A second name for the same file: objects are replaced and never changed, so that both may
+    /// share their bytes.
+    fn copy_once(&self, from: &str, to: &str) -> Result<()> {
+        let op = Op::Copy;
+        let (source, target) = (self.full(from), self.full(to));
+        let fail = |path: &str, step: &str, error| StoreError::io(op, path, step, error, false);
+        let (_, size) = self.open_object(op, from)?;
+        let dir = self.dir_of(to);
+        self.ensure_dir(&dir)
+            .map_err(|error| fail(to, "making the directory", error))?;
+        let linked = match disk::link(&source, &target) {
+            // Somebody removed the directory that we remember.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && source.exists() => {
+                self.forget(&dir);
+                self.ensure_dir(&dir)
+                    .map_err(|error| fail(to, "making the directory", error))?;
+                disk::link(&source, &target)
+            }
+            other => other,
+        };
+        match linked {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let (_, there) = self.open_object(op, to)?;
+                if there != size {
+                    return Err(StoreError::new(ErrorKind::AlreadyExists, op, to).message(
+                        format!(
+                            "something of {there} bytes has the name of {from}, which has {size}"
+                        ),
+                    ));
+                }
+            }
+            Err(error) => return Err(link_error(op, to, error)),
+        }
+        disk::sync_dir(&dir).map_err(|error| {
+            StoreError::io(op, to, "fsync of the directory", error, true).maybe_applied()
         })
     }
 
@@ -443,19 +482,19 @@ impl Inner {
 }
 
 /// What a refused link(2) means.
-fn link_error(path: &str, error: io::Error) -> StoreError {
+fn link_error(op: Op, path: &str, error: io::Error) -> StoreError {
     let no_links = matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::TooManyLinks)
         // EPERM: "the file system does not support the creation of hard links"
         || error.raw_os_error() == Some(1);
     if no_links {
-        return StoreError::new(ErrorKind::Unsupported, Op::Create, path)
+        return StoreError::new(ErrorKind::Unsupported, op, path)
             .message(
                 "this file system has no hard links, so nothing can be created atomically on it; \
                  use it for reading only, or put the table on another file system",
             )
             .source(error);
     }
-    StoreError::io(Op::Create, path, "linking to the final name", error, true)
+    StoreError::io(op, path, "linking to the final name", error, true)
 }
 
 fn modified(meta: &fs::Metadata) -> SystemTime {
@@ -471,6 +510,7 @@ impl Backend for Local {
             durable: true,
             shared: true,
             lists_unfinished: true,
+            copies_up_to: u64::MAX,
         }
     }
 
@@ -491,6 +531,14 @@ impl Backend for Local {
         self.blocking(Op::Put, path, move |inner, path| {
             let temp = inner.write_temp(Op::Put, path, &tag, &pieces)?;
             inner.replace(Op::Put, path, temp)
+        })
+        .await
+    }
+
+    async fn copy_once(&self, from: &str, to: &str) -> Result<()> {
+        let to = to.to_owned();
+        self.blocking(Op::Copy, from, move |inner, from| {
+            inner.copy_once(from, &to)
         })
         .await
     }

@@ -118,6 +118,29 @@ fn a_replaced_object_is_durable_before_its_name_and_its_name_before_the_answer()
 }
 
 #[test]
+fn a_copy_is_a_link_whose_name_is_durable_before_the_answer() {
+    let (_dir, inner) = fresh();
+    inner.create("f", "x".into(), "").unwrap();
+    inner.create("short", "".into(), "").unwrap();
+    inner.ensure_dir(&inner.root.join("a")).unwrap();
+    let (done, taken) = recorded(None, || inner.copy_once("f", "a/g"));
+    done.unwrap();
+    assert_eq!(steps(&taken), [(Link, "g"), (SyncDir, "a")]);
+    // Again, as after a lost answer; and where another content has the name.
+    inner.copy_once("f", "a/g").unwrap();
+    let other = inner.copy_once("short", "a/g").unwrap_err();
+    assert_eq!(other.kind(), ErrorKind::AlreadyExists);
+    let absent = inner.copy_once("none", "a/h").unwrap_err();
+    assert_eq!(absent.kind(), ErrorKind::NotFound);
+    inner.delete("f").unwrap();
+    assert_eq!(inner.read("a/g").unwrap(), "x");
+    // A name that did not become durable is not said to be there.
+    inner.create("f", "x".into(), "").unwrap();
+    let (failed, _) = recorded(Some((1, EIO)), || inner.copy_once("f", "a/i"));
+    assert!(failed.unwrap_err().effect_unknown());
+}
+
+#[test]
 fn a_directory_made_by_somebody_else_is_made_durable_once() {
     let (dir, inner) = fresh();
     fs::create_dir(dir.path().join("a")).unwrap();

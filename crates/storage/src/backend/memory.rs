@@ -85,6 +85,7 @@ impl Backend for Memory {
             durable: false,
             shared: false,
             lists_unfinished: false,
+            copies_up_to: u64::MAX,
         }
     }
 
@@ -103,6 +104,12 @@ impl Backend for Memory {
 
     async fn put(&self, path: &str, pieces: Pieces, _tag: &str) -> Result<()> {
         lock(&self.objects).insert(path.to_owned(), (concat(pieces), SystemTime::now()));
+        Ok(())
+    }
+
+    async fn copy_once(&self, from: &str, to: &str) -> Result<()> {
+        let bytes = self.read(Op::Copy, from)?;
+        lock(&self.objects).insert(to.to_owned(), (bytes, SystemTime::now()));
         Ok(())
     }
 

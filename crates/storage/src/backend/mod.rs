@@ -95,6 +95,8 @@ pub struct Capabilities {
     pub shared: bool,
     /// Unfinished writes can be listed and discarded.
     pub lists_unfinished: bool,
+    /// Largest object that [`crate::Store::copy_once`] takes, in bytes; 0 where it takes none.
+    pub copies_up_to: u64,
 }
 
 /// Answer of a conditional create.
@@ -122,6 +124,10 @@ pub(crate) trait Backend: Debug + Send + Sync {
     async fn create(&self, path: &str, bytes: Bytes, tag: &str) -> Result<Created>;
 
     async fn put(&self, path: &str, pieces: Pieces, tag: &str) -> Result<()>;
+
+    /// An object under another name too, without its bytes passing here. The name is of this content
+    /// alone, so that what is there already is taken for it.
+    async fn copy_once(&self, from: &str, to: &str) -> Result<()>;
 
     async fn begin_upload(&self, path: &str, tag: &str) -> Result<Arc<dyn PartSink>>;
 

@@ -29,6 +29,8 @@ const PART_SIZE: usize = 8 << 20;
 const PARTS_UNDER_WAY: usize = 4;
 /// Most parts that one upload may have.
 const MAX_PARTS: usize = 10_000;
+/// S3 copies no larger object in one request.
+const S3_COPY_MAX: u64 = 5 << 30;
 /// Single deletions under way where the store has no bulk deletion.
 const DELETES_UNDER_WAY: usize = 16;
 
@@ -204,6 +206,11 @@ impl<S: ObjectStore + MultipartStore> Backend for Remote<S> {
             durable: true,
             shared: true,
             lists_unfinished: self.pending.is_some(),
+            copies_up_to: match self.scheme {
+                Scheme::S3 => S3_COPY_MAX,
+                // Not tried: Azure may answer before it has copied.
+                _ => 0,
+            },
         }
     }
 
@@ -226,6 +233,15 @@ impl<S: ObjectStore + MultipartStore> Backend for Remote<S> {
         let location = to_path(Op::Put, path)?;
         ask(Op::Put, path, self.store.put(&location, payload(pieces))).await?;
         Ok(())
+    }
+
+    async fn copy_once(&self, from: &str, to: &str) -> Result<()> {
+        if self.capabilities().copies_up_to == 0 {
+            return Err(StoreError::new(ErrorKind::Unsupported, Op::Copy, to)
+                .message("this store is not asked to copy; write the object again"));
+        }
+        let (source, target) = (to_path(Op::Copy, from)?, to_path(Op::Copy, to)?);
+        ask(Op::Copy, from, self.store.copy(&source, &target)).await
     }
 
     async fn begin_upload(&self, path: &str, _tag: &str) -> Result<Arc<dyn PartSink>> {

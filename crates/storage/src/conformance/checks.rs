@@ -65,6 +65,7 @@ pub(super) const ALL: &[(&str, Needed, Run)] = &[
         Needed::ForWriting,
         check!(upload_given_up),
     ),
+    ("copy", Needed::ForWriting, check!(copy)),
     ("unfinished uploads", Needed::Never, check!(unfinished)),
     ("odd names", Needed::ForWriting, check!(odd_names)),
     ("delete", Needed::ForWriting, check!(delete)),
@@ -128,6 +129,27 @@ impl Trial {
             format!("a new directory holds {} names", found.len())
         })?;
         passed("answers a listing")
+    }
+
+    async fn copy(&self) -> Answer {
+        if self.store.capabilities().copies_up_to == 0 {
+            return Ok(Seen::Skipped("not asked of this store".to_owned()));
+        }
+        let (from, to) = ("copy/from it", "copy/deep/to it");
+        let absent = self.store.copy_once(from, to).await;
+        expect(absent.as_ref().is_err_and(StoreError::is_not_found), || {
+            format!("an absent object was copied: {absent:?}")
+        })?;
+        let bytes = content(self.seed(), 100_000);
+        let written = self.store.write_once(from, bytes.clone()).await;
+        written.map_err(text)?;
+        for _ in 0..2 {
+            self.store.copy_once(from, to).await.map_err(text)?;
+        }
+        self.store.delete(from).await.map_err(text)?;
+        let copied = self.store.get(to).await.map_err(text)?;
+        expect(copied == bytes, || "the copy has other bytes".to_owned())?;
+        passed("100 kB, again, and the copy outlives its source")
     }
 
     async fn write_then_read(&self) -> Answer {
