@@ -125,7 +125,12 @@ const LAYERS: &[(&str, &[&str], &[&str])] = &[
             "tidegate",
         ],
     ),
-    ("tidegate-cli", &["tidegate", "tidegate-runtime"], &[]),
+    ("tidegate-allocator", &[], &["tokio", "arrow"]),
+    (
+        "tidegate-cli",
+        &["tidegate-allocator", "tidegate", "tidegate-runtime"],
+        &[],
+    ),
 ];
 
 /// Packages of the workspace that are no layer: nothing may depend on them.

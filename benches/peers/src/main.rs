@@ -24,9 +24,10 @@ use tidegate_benches::{Cost, Failure, Pairs, append, bare, batches, measure, sch
 
 /// As in our binary, for both sides.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tidegate_allocator::Allocator = tidegate_allocator::Allocator;
 
 fn main() -> Result<(), Failure> {
+    tidegate_allocator::keep_freed_memory();
     let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |n: usize, default: usize| args.get(n).map_or(Ok(default), |a| a.parse());
     let (rows, pairs) = (number(0, 2_000_000)?, number(1, 7)?);

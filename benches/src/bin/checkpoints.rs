@@ -19,12 +19,13 @@ use tidegate_benches::{Failure, Pairs, batches, measure, schema};
 
 /// As in the binary.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tidegate_allocator::Allocator = tidegate_allocator::Allocator;
 
 /// Rows held in memory; longer streams repeat them.
 const HELD: usize = 2_000_000;
 
 fn main() -> Result<(), Failure> {
+    tidegate_allocator::keep_freed_memory();
     let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |n: usize, default: usize| args.get(n).map_or(Ok(default), |a| a.parse());
     let (rows, pairs) = (number(0, 24_000_000)?, number(1, 7)?);

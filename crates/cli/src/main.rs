@@ -17,9 +17,10 @@ use std::process::ExitCode;
 
 /// Encoding Parquet allocates and frees large pages; mimalloc keeps them (docs/decisions).
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tidegate_allocator::Allocator = tidegate_allocator::Allocator;
 
 fn main() -> ExitCode {
+    tidegate_allocator::keep_freed_memory();
     let args = args::Args::parse();
     let default = match args.command {
         // Its faults are its own: the report tells them.

@@ -23,9 +23,10 @@ use tidegate_writer::{AppendWriter, MemoryBudget, WriterOptions};
 /// As in the binary. glibc's allocator keeps up to 200 MiB more here, in the arenas of threads that are
 /// done; `MALLOC_ARENA_MAX=1` cures that too.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tidegate_allocator::Allocator = tidegate_allocator::Allocator;
 
 fn main() -> Result<(), Box<dyn Error>> {
+    tidegate_allocator::keep_freed_memory();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -21,7 +21,7 @@ use tidegate_writer::{AppendWriter, BucketViews, GroupKey, MemoryBudget, Router,
 
 /// As in the binary.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tidegate_allocator::Allocator = tidegate_allocator::Allocator;
 
 type Failure = Box<dyn Error + Send + Sync>;
 type Case = (
@@ -31,6 +31,7 @@ type Case = (
 );
 
 fn main() -> Result<(), Failure> {
+    tidegate_allocator::keep_freed_memory();
     let number = |n: usize, default: usize| {
         std::env::args()
             .nth(n)

@@ -467,7 +467,14 @@ impl AppendWriter {
         let straight = !self.summary.spilled
             && self.summary.open + self.touched.fresh <= self.summary.most_open;
         if straight {
-            let full = bytes >= FLUSH_BYTES.min(allowance / 8);
+            // Two generations at a time, and the encoders that they need.
+            let groups = self.summary.open + self.touched.fresh;
+            let encoders = self
+                .summary
+                .open_bytes
+                .max(groups * self.options.encoder_bytes);
+            let room = allowance.saturating_sub(encoders) * 3 / 8;
+            let full = bytes >= FLUSH_BYTES.min(room.max(allowance / 16));
             let enough = match self.touched.groups.len() {
                 0 | 1 => ROWS_OF_ONE_GROUP,
                 groups => groups * ROWS_PER_GROUP,

@@ -92,6 +92,14 @@ impl KeyColumns {
         &self.types
     }
 
+    /// The column of a key that has just one.
+    pub(crate) fn single<'a>(&self, batch: &'a RecordBatch) -> Option<&'a dyn Array> {
+        match self.columns.as_slice() {
+            [(index, _)] => batch.columns().get(*index).map(AsRef::as_ref),
+            _ => None,
+        }
+    }
+
     /// Encodes the key of every row of a batch that has the table's canonical Arrow schema.
     pub(crate) fn encode(&self, batch: &RecordBatch, out: &mut KeyRows) -> Result<()> {
         let fixed = self.header + SLOT * self.columns.len();

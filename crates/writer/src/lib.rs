@@ -61,6 +61,7 @@ mod error;
 mod files;
 mod generation;
 mod keys;
+mod partitions;
 mod route;
 mod settings;
 mod spill;

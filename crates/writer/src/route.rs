@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use arrow::array::UInt32Array;
 use arrow::compute::take_record_batch;
@@ -18,6 +18,7 @@ use tidegate_sink::{ErrorKind, Rows, SinkError};
 
 use crate::error::{Result, WriterError};
 use crate::keys::{KeyColumns, KeyRows};
+use crate::partitions::Partitions;
 
 /// A partition and bucket, numbered by the router that met it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -111,10 +112,8 @@ impl Routed {
 /// ```
 #[derive(Debug)]
 pub struct Router {
-    partition: KeyColumns,
+    partitions: Partitions,
     buckets: Buckets,
-    partitions: HashMap<Arc<[u8]>, u32, Fold>,
-    partition_rows: Vec<BinaryRow>,
     groups: Vec<GroupKey>,
     /// Partition number and bucket in one word, for fixed buckets only.
     group_of: HashMap<u64, u32, Fold>,
@@ -148,10 +147,8 @@ impl Router {
             return Err(WriterError::Config(format!("partition column {name}: {t}")));
         }
         Ok(Self {
-            partition,
+            partitions: Partitions::new(partition),
             buckets: Buckets::new(schema)?,
-            partitions: HashMap::default(),
-            partition_rows: Vec::new(),
             groups: Vec::new(),
             group_of: HashMap::default(),
             scratch: Scratch::default(),
@@ -184,7 +181,6 @@ impl Router {
     /// Forgets all groups; numbers begin again at 0.
     pub fn clear(&mut self) {
         self.partitions.clear();
-        self.partition_rows.clear();
         self.groups.clear();
         self.group_of.clear();
     }
@@ -199,16 +195,13 @@ impl Router {
         // Without buckets groups and partitions have the same numbers. With buckets partitions may
         // stay: they have no numbers that anybody else knows.
         if matches!(self.buckets, Buckets::Unaware) {
-            self.partition_rows.truncate(groups);
-            self.partitions
-                .retain(|_, partition| (*partition as usize) < groups);
+            self.partitions.truncate(groups);
         }
     }
 
     /// Memory of what is remembered, about.
     pub fn memory(&self) -> usize {
-        let row = self.partition_rows.first().map_or(8, |r| r.bytes().len());
-        self.partition_rows.len() * (row + 96) + self.groups.len() * 112
+        self.partitions.memory() + self.groups.len() * 112
     }
 
     /// Splits a batch that has the table's canonical Arrow schema.
@@ -280,13 +273,13 @@ impl Router {
 
     /// Fills the group number of every row.
     fn assign(&mut self, batch: &RecordBatch) -> Result<()> {
-        self.assign_partitions(batch)?;
         let Scratch {
             keys,
             partition_of,
             group_of_row,
             ..
         } = &mut self.scratch;
+        self.partitions.assign(batch, keys, partition_of)?;
         let Buckets::Fixed {
             count,
             function,
@@ -295,15 +288,17 @@ impl Router {
         else {
             // One group per partition, with the same number.
             let known = self.groups.len();
-            self.groups.extend(
-                self.partition_rows
-                    .iter()
-                    .skip(known)
-                    .map(|partition| GroupKey {
-                        partition: partition.clone(),
-                        bucket: BucketId(0),
-                    }),
-            );
+            self.groups
+                .extend(
+                    self.partitions
+                        .rows()
+                        .iter()
+                        .skip(known)
+                        .map(|partition| GroupKey {
+                            partition: partition.clone(),
+                            bucket: BucketId(0),
+                        }),
+                );
             std::mem::swap(group_of_row, partition_of);
             return Ok(());
         };
@@ -321,7 +316,7 @@ impl Router {
                 Some(group) => *group,
                 None => {
                     let group = self.groups.len() as u32;
-                    let partition = self.partition_rows.get(*partition as usize);
+                    let partition = self.partitions.rows().get(*partition as usize);
                     self.groups.push(GroupKey {
                         partition: partition.cloned().unwrap_or_else(BinaryRow::empty),
                         bucket: BucketId(bucket),
@@ -331,43 +326,6 @@ impl Router {
                 }
             };
             group_of_row.push(group);
-        }
-        Ok(())
-    }
-
-    fn assign_partitions(&mut self, batch: &RecordBatch) -> Result<()> {
-        let Scratch {
-            keys, partition_of, ..
-        } = &mut self.scratch;
-        partition_of.clear();
-        if self.partition.len() == 0 {
-            if self.partition_rows.is_empty() {
-                self.partition_rows.push(BinaryRow::empty());
-            }
-            partition_of.resize(batch.num_rows(), 0);
-            return Ok(());
-        }
-        self.partition.encode(batch, keys)?;
-        let arity = self.partition.len() as u32;
-        let mut last: Option<(&[u8], u32)> = None;
-        for row in keys.iter() {
-            let number = match last {
-                Some((bytes, number)) if bytes == row => number,
-                _ => match self.partitions.get(row) {
-                    Some(number) => *number,
-                    None => {
-                        let number = self.partition_rows.len() as u32;
-                        let bytes: Arc<[u8]> = row.into();
-                        let row = BinaryRow::from_bytes(arity, Arc::clone(&bytes))
-                            .map_err(|e| WriterError::Rows(e.to_string()))?;
-                        self.partition_rows.push(row);
-                        self.partitions.insert(bytes, number);
-                        number
-                    }
-                },
-            };
-            last = Some((row, number));
-            partition_of.push(number);
         }
         Ok(())
     }
@@ -562,12 +520,12 @@ fn channel_of(key: &GroupKey, writers: usize) -> usize {
     (hash % writers + bucket) % writers
 }
 
-/// Hashes words of eight bytes: keys are binary rows, whose length is a multiple of that. Tables
+/// Hashes words of eight bytes, for binary rows and raw values. Tables
 /// with millions of chosen colliding partition values are slow, not wrong.
 #[derive(Clone, Copy, Debug, Default)]
-struct FoldHasher(u64);
+pub(crate) struct FoldHasher(u64);
 
-type Fold = BuildHasherDefault<FoldHasher>;
+pub(crate) type Fold = BuildHasherDefault<FoldHasher>;
 
 impl Hasher for FoldHasher {
     fn write(&mut self, bytes: &[u8]) {
@@ -575,8 +533,11 @@ impl Hasher for FoldHasher {
         for word in words {
             self.write_u64(u64::from_le_bytes(*word));
         }
-        for byte in tail {
-            self.write_u64(u64::from(*byte));
+        if !tail.is_empty() {
+            let rest = tail
+                .iter()
+                .fold(0, |word, byte| (word << 8) | u64::from(*byte));
+            self.write_u64(rest);
         }
     }
 

@@ -9,7 +9,7 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use tidegate_model::CommitMessage;
-use tidegate_writer::{BudgetMetrics, WriterOptions};
+use tidegate_writer::BudgetMetrics;
 
 use crate::support::{Table, orders};
 
@@ -111,11 +111,9 @@ proptest! {
     }
 }
 
-/// At the barrier one encoder may be opened although uploads still hold their bytes, so that work
-/// always goes on: that one, and nothing more, may stand above the limit.
 fn assert_bounded(memory: &BudgetMetrics) {
-    let one_encoder = WriterOptions::default().encoder_bytes;
-    assert!(memory.peak <= memory.limit + one_encoder, "{memory:?}");
+    assert!(memory.peak <= memory.limit, "{memory:?}");
+    assert_eq!(memory.overdrafts, 0, "{memory:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
