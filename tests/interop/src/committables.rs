@@ -20,6 +20,9 @@ use tidegate_model::{CommitMessage, ManifestCommittable, ManifestEntry};
 
 const PHASE: &str = "committables";
 
+/// Older commit messages do not say how many buckets a partition has.
+const BUCKET_COUNT_SINCE: i32 = 7;
+
 /// The difference, if any; the error is the peer's word.
 type Exchange = fn(&mut Peer, &Path, &Path, &Case) -> Result<Option<String>, String>;
 
@@ -80,9 +83,8 @@ fn through_us(
     let ours = Ours::new(binary, &work.join(format!("prepared-{}", peer.name)))?;
     create(peer, &ours, case)?;
     let rows = case.batch(0, case.rows);
-    let prepare =
-        json!({"rows": rows, "commitUser": "u", "commitIdentifier": 1, "prepareOnly": true});
-    let prepared = peer.on("write", &ours.table, prepare)?;
+    let prepare = json!({"commitUser": "u", "commitIdentifier": 1, "prepareOnly": true});
+    let prepared = peer.write_with(&ours.table, &rows, prepare)?;
     let (version, messages) = (
         version_of(&prepared, "version")?,
         version_of(&prepared, "messageVersion")?,
@@ -147,23 +149,27 @@ fn by_java(
         });
         message.data.new_files.push(entry.file);
     }
-    let committable = ManifestCommittable {
+    let mut committable = ManifestCommittable {
         identifier: 7,
         watermark: None,
         properties: Vec::new(),
         messages: messages.into_values().collect(),
     };
     // In the versions that this release writes itself: it need not know later ones.
-    let probe = json!({"rows": case.batch(0, 1), "commitUser": "u", "commitIdentifier": 1, "prepareOnly": true});
+    let probe = json!({"commitUser": "u", "commitIdentifier": 1, "prepareOnly": true});
     let clone = Ours::new(binary, &work.join(format!("published-{}", peer.name)))?;
     create(peer, &clone, case)?;
-    let prepared = peer.on("write", &clone.table, probe)?;
+    let prepared = peer.write_with(&clone.table, &case.batch(0, 1), probe)?;
     let (version, message_version) = (
         version_of(&prepared, "version")?,
         version_of(&prepared, "messageVersion")?,
     );
     fs::remove_dir_all(&clone.table).map_err(|e| format!("{}: {e}", clone.table))?;
     copy(Path::new(&ours.table), Path::new(&clone.table))?;
+    if message_version < BUCKET_COUNT_SINCE {
+        let messages = committable.messages.iter_mut();
+        messages.for_each(|m| m.total_buckets = None);
+    }
     let bytes = manifest_committable::encode(&committable, version, message_version)
         .map_err(|e| e.to_string())?;
     let node = json!({"committable": BASE64.encode(&bytes), "version": version});

@@ -38,8 +38,11 @@ struct Arguments {
     #[arg(long, default_value = "all")]
     peer: Peers,
     /// The tidegate binary.
-    #[arg(long)]
-    bin: PathBuf,
+    #[arg(long, required_unless_present = "render")]
+    bin: Option<PathBuf>,
+    /// Run nothing: print the cells of these JSON files, judged by the expectations as they are now.
+    #[arg(long, value_delimiter = ',', value_name = "FILE,…")]
+    render: Vec<PathBuf>,
     /// Only tables whose `part/table` holds this text or fits this pattern.
     #[arg(long, value_name = "PATTERN")]
     only: Option<String>,
@@ -82,6 +85,9 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     let text =
         std::fs::read_to_string(&listed).map_err(|e| format!("{}: {e}", listed.display()))?;
     let rules = expect::Rules::parse(&text)?;
+    let Some(bin) = &arguments.bin else {
+        return render(rules, &arguments.render);
+    };
     let mut peers = Vec::new();
     let releases: Vec<&str> = match arguments.quick {
         true => vec!["1.4.2"],
@@ -106,10 +112,9 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         None => std::env::temp_dir().join(format!("tidegate-interop-{}", std::process::id())),
     };
     std::fs::create_dir_all(&work).map_err(|e| format!("{}: {e}", work.display()))?;
-    let binary = arguments
-        .bin
+    let binary = bin
         .canonicalize()
-        .map_err(|e| format!("--bin {}: {e}", arguments.bin.display()))?;
+        .map_err(|e| format!("--bin {}: {e}", bin.display()))?;
     let work = work
         .canonicalize()
         .map_err(|e| format!("{}: {e}", work.display()))?;
@@ -146,6 +151,24 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         println!("expectations.txt: no cell met lines {unmet:?}");
     }
     Ok(deviations == 0 && (!whole || unmet.is_empty()) && !matrix.counts().is_empty())
+}
+
+/// Prints what earlier runs found.
+#[expect(clippy::print_stdout, reason = "the matrix is what is asked for")]
+fn render(rules: expect::Rules, files: &[PathBuf]) -> Result<bool, String> {
+    let mut matrix = matrix::Matrix::new(rules);
+    for path in files {
+        let wrong = |e: String| format!("{}: {e}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
+        let cells = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        matrix.add_json(&cells).map_err(wrong)?;
+    }
+    print!("{}", matrix.text());
+    let counts = matrix.counts();
+    let counts: Vec<String> = counts.iter().map(|(l, n)| format!("{l} {n}")).collect();
+    let deviations = matrix.deviations().count();
+    println!("cells: {}; {deviations} deviations", counts.join(", "));
+    Ok(deviations == 0)
 }
 
 /// All parts, or a few tables of each. After each part what is known so far is written out.

@@ -13,6 +13,16 @@ R refuses, though not listed      E listed as r or k, yet equal
 - does not exist in that release, or the peer has no such thing (said below)
 anything but = r k - is a deviation and makes the command fail";
 
+/// The parts of the harness.
+const PHASES: &[&str] = &[
+    "we write",
+    "they write",
+    "in turn",
+    "options",
+    "refused",
+    "committables",
+];
+
 /// What was found for a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
@@ -64,6 +74,7 @@ pub(crate) struct Cell {
 pub(crate) struct Matrix {
     rules: Rules,
     cells: Vec<Cell>,
+    known: BTreeMap<Place, usize>,
 }
 
 impl Matrix {
@@ -72,10 +83,11 @@ impl Matrix {
         Self {
             rules,
             cells: Vec::new(),
+            known: BTreeMap::new(),
         }
     }
 
-    /// Judges an outcome and keeps it.
+    /// Judges an outcome and keeps it, in place of an earlier one for the same cell.
     pub(crate) fn add(&mut self, place: Place, outcome: Outcome) {
         let rule = self
             .rules
@@ -94,12 +106,23 @@ impl Matrix {
             }
         };
         let rule = rule.map(crate::expect::Rule::line);
-        self.cells.push(Cell {
-            place,
+        let cell = Cell {
+            place: place.clone(),
             letter,
             note,
             rule,
-        });
+        };
+        match self
+            .known
+            .get(&place)
+            .and_then(|at| self.cells.get_mut(*at))
+        {
+            Some(old) => *old = cell,
+            None => {
+                self.known.insert(place, self.cells.len());
+                self.cells.push(cell);
+            }
+        }
     }
 
     /// Cells that are not as they should be.
@@ -135,6 +158,34 @@ impl Matrix {
             })
         };
         Value::Array(self.cells.iter().map(cell).collect())
+    }
+
+    /// Cells that an earlier run wrote as JSON, judged by the list as it is now.
+    pub(crate) fn add_json(&mut self, cells: &Value) -> Result<(), String> {
+        for cell in cells.as_array().ok_or("no list of cells")? {
+            let text = |key: &str| {
+                let text = cell.get(key).and_then(Value::as_str);
+                text.map(str::to_owned)
+                    .ok_or_else(|| format!("a cell without {key}"))
+            };
+            let phase = text("phase")?;
+            let place = Place {
+                phase: PHASES.iter().find(|p| **p == phase).copied().unwrap_or("?"),
+                group: text("group")?,
+                case: text("table")?,
+                row: text("row")?,
+                peer: text("peer")?,
+            };
+            let note = text("note")?;
+            let outcome = match text("letter")?.as_str() {
+                "=" | "E" => Outcome::Equal,
+                "-" => Outcome::Absent(note),
+                "r" | "R" => Outcome::Refused(note),
+                _ => Outcome::Differs(note),
+            };
+            self.add(place, outcome);
+        }
+        Ok(())
     }
 
     /// The whole as text.
@@ -288,6 +339,22 @@ mod tests {
             row: row.into(),
             peer: "1.0.1".into(),
         }
+    }
+
+    #[test]
+    fn an_earlier_run_is_judged_anew() {
+        let mut matrix = Matrix::new(Rules::default());
+        let place = |row| Place {
+            phase: "we write",
+            ..place(row)
+        };
+        matrix.add(place("a"), Outcome::Refused("I cannot".into()));
+        matrix.add(place("b"), Outcome::Equal);
+        let rules = "1.0.1 | we write | * | a | r | cannot | it";
+        let mut again = Matrix::new(Rules::parse(rules).unwrap());
+        again.add_json(&matrix.json()).unwrap();
+        assert_eq!(again.counts(), BTreeMap::from([('=', 1), ('r', 1)]));
+        assert!(again.add_json(&json!([{"phase": "we write"}])).is_err());
     }
 
     #[test]

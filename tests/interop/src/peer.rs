@@ -93,6 +93,30 @@ impl Peer {
         self.ask(&request)
     }
 
+    /// Appends rows in one commit.
+    pub(crate) fn write(&mut self, table: &str, rows: &[Value]) -> Result<Value, String> {
+        self.write_with(table, rows, json!({}))
+    }
+
+    /// Appends rows; `extra` joins the request.
+    pub(crate) fn write_with(
+        &mut self,
+        table: &str,
+        rows: &[Value],
+        extra: Value,
+    ) -> Result<Value, String> {
+        let mut request = json!({"rows": rows});
+        // Beyond so many partitions and buckets Java spills rows first, and 1.0.1 cannot spill all types:
+        // "Error happens while force buffer spill".
+        if self.release().is_some() {
+            request = json!({"rows": rows, "options": {"write-max-writers-to-spill": "1000"}});
+        }
+        if let (Some(request), Value::Object(extra)) = (request.as_object_mut(), extra) {
+            request.extend(extra);
+        }
+        self.on("write", table, request)
+    }
+
     /// A list from a command.
     pub(crate) fn list(
         &mut self,

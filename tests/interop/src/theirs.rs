@@ -171,7 +171,7 @@ fn attempt(peer: &mut Peer, binary: &Path, folder: &Path, case: &Case) -> Result
     create(peer, &ours, case)?;
     for from in [0, case.rows] {
         let rows = case.batch(from, case.rows);
-        peer.on("write", &ours.table, json!({"rows": rows}))?;
+        peer.write(&ours.table, &rows)?;
     }
     Ok(ours)
 }

@@ -74,7 +74,7 @@ fn one(harness: &mut Harness, at: &At, case: &Case, writers: &[usize]) -> Result
                 continue;
             };
             let rows = part.batch(10_000 * turn + 1_000 * writer, n);
-            peer.on("write", &ours.table, json!({"rows": rows}))
+            peer.write(&ours.table, &rows)
                 .map_err(|said| format!("turn {turn}: {} does not append: {said}", peer.name))?;
             all.extend(rows);
             let between = match turn {

@@ -82,7 +82,7 @@ fn one(harness: &mut Harness, case: &Case) -> Result<(), String> {
     let mut outcomes = Vec::new();
     for (i, peer) in harness.peers.iter_mut().enumerate() {
         let more = case.batch(1_000 * (i + 1), case.rows);
-        let outcome = match peer.on("write", &ours.table, json!({"rows": more})) {
+        let outcome = match peer.write(&ours.table, &more) {
             Err(said) => Outcome::Refused(said),
             Ok(_) => {
                 expected.extend(compare::by_id(&more)?);
