@@ -300,7 +300,7 @@ pub fn lab_5(scale: &Scale, say: Say<'_>) {
         ..Generator::default()
     });
     // Complete and recorded, its commit not begun.
-    lab.run_to("recorded:2").killed();
+    lab.run_slowly_to("recorded:2", 200).killed();
     // The same state goes on twice, as when somebody restores a copy of a machine: the checkpoint
     // is forgotten in one of them, which makes other files for the same identifier.
     let rival = lab.copy();

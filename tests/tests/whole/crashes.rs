@@ -52,7 +52,7 @@ fn killed_at_each_place(bucket: i32) {
     for place in PLACES {
         let lab = Lab::new();
         lab.generator(&job(bucket));
-        lab.run_to(&format!("{place}:2")).killed();
+        lab.run_slowly_to(&format!("{place}:2"), 200).killed();
         lab.run(&[]).expect(0);
         lab.whole(600);
         if bucket > 0 {
@@ -81,7 +81,7 @@ fn killed_at_every_place_in_turn_in_one_job() {
             ..job(bucket)
         });
         for place in PLACES.iter().chain(PLACES.iter().rev()) {
-            lab.run_to(place).killed();
+            lab.run_slowly_to(place, 200).killed();
         }
         lab.run(&[]).expect(0);
         lab.whole(2000);

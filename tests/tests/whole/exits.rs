@@ -145,7 +145,7 @@ fn an_unreadable_checkpoint_never_falls_back_silently() {
         interval: Some("100 ms"),
         ..Generator::default()
     });
-    lab.run_to("notified:3").killed();
+    lab.run_slowly_to("notified:3", 200).killed();
     let records = fs::read_dir(lab.path("checkpoints/lab"))
         .unwrap()
         .next()
@@ -185,7 +185,7 @@ fn lost_checkpoints_are_6_and_name_the_ways_out() {
         interval: Some("100 ms"),
         ..Generator::default()
     });
-    lab.run_to("notified:3").killed();
+    lab.run_slowly_to("notified:3", 200).killed();
     fs::remove_dir_all(lab.path("checkpoints")).unwrap();
     lab.run(&[])
         .expect(6)
