@@ -45,6 +45,8 @@ rules! {
     OvertakenFences,
     /// Ids missing in the history mean *unknown*, not *never published* (B16).
     MissingHistoryIsUnknown,
+    /// \[R-6]: a snapshot of ours that stands below a gap was put there late, and is no commit.
+    BelowGapIgnored,
     /// A lower end of history seen at `combine` counts only if it is still the same snapshot.
     SeenVerified,
     /// \[R-7]: files that are live already count as published.

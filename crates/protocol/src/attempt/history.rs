@@ -303,7 +303,10 @@ impl Attempt {
         } else {
             SnapshotId(to.0.saturating_sub(1)).max(from)
         };
-        for fact in found.values().filter(|f| f.id <= last) {
+        // Expiry takes the oldest first: what stands below a gap was put there late, and no reader ever
+        // saw it, ours or not. What is above the gap is met again on the way down from the base.
+        let reliable = !gap || !self.rules().on(Rule::BelowGapIgnored);
+        for fact in found.values().filter(|f| f.id <= last && reliable) {
             if let Err(ours) = self.ledger.absorb(fact, self.rules()) {
                 let child = found.get(&fact.id.next()).and_then(|f| f.based_on.as_ref());
                 let chained = fact.id == base.id || child == Some(&fact.token);

@@ -63,8 +63,8 @@ struct Table {
     clock: i64,
     /// Snapshots that were created below the retained history.
     buried: BTreeSet<i64>,
-    /// Those on a base that had expired and was created again by a request of its own that came late,
-    /// so that it vouches for what was built on it: three accidents at once, left to a later look.
+    /// Those on a base that had expired and was created again by a request of its own that came late:
+    /// see [`Table::was_visible`].
     vouched: BTreeSet<Token>,
     rows: BTreeMap<FileId, i64>,
     /// Files that a base list lost or doubled.
@@ -148,6 +148,15 @@ impl Table {
             self.history.push(draft.clone());
         }
         true
+    }
+
+    /// True where readers saw it. Excused is what was built on a base that had expired and was created
+    /// again by a late request of its own, so that it vouches for it: three accidents at once, left to
+    /// a later look.
+    fn was_visible(&self, id: SnapshotId, token: &Token) -> bool {
+        self.history.iter().any(|d| d.token == *token)
+            || self.vouched.contains(token)
+            || self.buried.contains(&(id.0 - 1))
     }
 
     /// Only what no reader sees may go.
@@ -570,7 +579,7 @@ fn turn_of(
             Fact::Deleted(Vec::new())
         }
         Step::Announce(draft) => {
-            if table.buried.contains(&draft.id.0) && !table.vouched.contains(&draft.token) {
+            if !table.was_visible(draft.id, &draft.token) {
                 return Err(format!(
                     "LATEST is pointed at {}, which is buried",
                     draft.id
@@ -689,8 +698,7 @@ fn ended(table: &Table, process: &mut Process, outcome: Outcome) -> Result<(), S
                 return Err(format!("a compaction of job {} got lost", process.job));
             }
             for entry in done.append.iter().chain(&done.compact) {
-                let visible = table.history.iter().any(|d| d.token == entry.token);
-                if !visible && !table.vouched.contains(&entry.token) {
+                if !table.was_visible(entry.id, &entry.token) {
                     return Err(format!(
                         "{} is acknowledged and readers never saw it",
                         entry.id
