@@ -89,7 +89,13 @@ impl At {
             place.row = atom.to_owned();
             place.case = match place.case.split_once(" ⇄ ") {
                 Some((table, writer)) => format!("{table} {spot} ⇄ {writer}"),
-                None => format!("{} {spot}", place.case.trim_end_matches(" multiset")),
+                None => format!(
+                    "{} {spot}",
+                    place
+                        .case
+                        .trim_end_matches(" multiset")
+                        .trim_end_matches(" nested")
+                ),
             };
         }
         place

@@ -130,6 +130,11 @@ impl Peer {
         }
     }
 
+    /// True for the oldest Java that is judged: it does not read all that it writes.
+    pub(crate) fn is_before_1_3(&self) -> bool {
+        self.release().is_some_and(|r| r.starts_with("1.0"))
+    }
+
     /// The release of a Java peer.
     pub(crate) fn release(&self) -> Option<&str> {
         match &self.kind {
