@@ -8,10 +8,14 @@
 )]
 
 mod altered;
+mod case_list;
 mod cases;
+mod cases_columns;
+mod cases_takeover;
 mod chaos;
 mod crashes;
 mod disks;
+mod examples;
 mod exits;
 mod hostile;
 mod inputs;

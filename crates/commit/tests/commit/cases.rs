@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_commit::{clean, committable, latest_snapshot};
-use tidegate_model::{CommitMessage, layout};
+use tidegate_commit::{PaimonCommitter, clean, committable, latest_snapshot};
 use tidegate_sink::{Committable, Committer, Outcome, Saved, Standing};
 use tidegate_storage::{ErrorKind, Fault, Faults, Op, Rule, Store};
 
@@ -11,10 +10,10 @@ use crate::common::{
     Table, combine, context, data_file, is_published, is_visible, run, run_of, unique,
 };
 
-const PUBLISH: &str = "snapshot/snapshot-";
+pub(crate) const PUBLISH: &str = "snapshot/snapshot-";
 
 /// A store with faults between it and the table.
-fn faulty(table: &Table) -> (Store, Faults) {
+pub(crate) fn faulty(table: &Table) -> (Store, Faults) {
     let faults = Faults::new();
     (table.store.clone().with_faults(faults.clone()), faults)
 }
@@ -59,6 +58,34 @@ async fn b01_an_unsettled_publish_is_undecided_keeps_everything_and_settles_late
 }
 
 #[tokio::test]
+async fn b01_4_a_definite_refusal_removes_what_that_attempt_wrote_and_nothing_else() {
+    let table = Table::memory(&[]).await;
+    let (store, faults) = faulty(&table);
+    let mut committer = table.committer_on(store, &run("user", 1)).await;
+    let one = table.committable(&committer, 1, None).await;
+    assert!(is_published(&committer.commit(&one).await.unwrap()));
+    let two = table.committable(&committer, 2, Some(1)).await;
+    faults.rule(
+        Rule::new(Fault::Before(ErrorKind::PermissionDenied))
+            .on(Op::Create)
+            .path(PUBLISH)
+            .always(),
+    );
+    let refused = committer.commit(&two).await;
+    assert!(refused.is_err(), "{refused:?}");
+    let seen = table.check().await;
+    assert_eq!(seen.identifiers(), [1]);
+    let [waits] = &seen.orphans[..] else {
+        panic!("only the data file waits: {:?}", seen.orphans)
+    };
+    assert!(waits.starts_with("bucket-0/data-"), "{waits}");
+    faults.heal();
+    assert!(is_published(&committer.commit(&two).await.unwrap()));
+    let seen = table.check().await;
+    assert_eq!((seen.identifiers(), seen.orphans.len()), (vec![1, 2], 0));
+}
+
+#[tokio::test]
 async fn b02_the_own_publish_is_not_taken_for_a_rivals() {
     let table = Table::memory(&[]).await;
     let (store, faults) = faulty(&table);
@@ -79,19 +106,43 @@ async fn b02_the_own_publish_is_not_taken_for_a_rivals() {
 #[tokio::test]
 async fn b02_a_real_rival_at_our_number_moves_us_up() {
     let table = Table::memory(&[]).await;
-    let mut committer = table.committer(&run("user", 1)).await;
+    let (store, faults) = faulty(&table);
+    let mut committer = table.committer_on(store, &run("user", 1)).await;
     let one = table.committable(&committer, 1, None).await;
     assert!(is_published(&committer.commit(&one).await.unwrap()));
+    let two = table.committable(&committer, 2, Some(1)).await;
+    // Our create of snapshot 2 is under way while the rival's arrives.
+    faults.rule(
+        Rule::new(Fault::Late)
+            .on(Op::Create)
+            .path("snapshot-2")
+            .always(),
+    );
     let mut rival = table.committer(&run_of("rival", "rival", 1)).await;
     let theirs = table.committable(&rival, 1, None).await;
-    assert!(is_published(&rival.commit(&theirs).await.unwrap()));
-    let two = table.committable(&committer, 2, Some(1)).await;
-    assert!(is_published(&committer.commit(&two).await.unwrap()));
-    let seen = table.check().await;
-    assert_eq!(
-        (seen.snapshots.len(), seen.rows(), seen.orphans.len()),
-        (3, 30, 0)
+    let held = async {
+        while faults.log().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert!(is_published(&rival.commit(&theirs).await.unwrap()));
+        faults.heal();
+        faults.release().await;
+    };
+    let (outcome, ()) = futures::join!(committer.commit(&two), held);
+    let outcome = outcome.unwrap();
+    assert!(
+        is_visible(&outcome) || matches!(outcome, Outcome::Undecided(_)),
+        "{outcome:?}"
     );
+    assert!(is_visible(&committer.commit(&two).await.unwrap()));
+    let seen = table.check().await;
+    let users: Vec<&str> = seen
+        .snapshots
+        .iter()
+        .map(|s| s.commit_user.as_str())
+        .collect();
+    assert_eq!(users, ["user", "rival", "user"]);
+    assert_eq!(seen.rows(), 30);
 }
 
 #[tokio::test]
@@ -316,6 +367,29 @@ async fn b18_a_zombie_is_fenced_by_content_and_by_epoch() {
 }
 
 #[tokio::test]
+async fn b18_2_and_3_what_each_of_twenty_leaders_left_is_published_by_the_next() {
+    let table = Table::memory(&[]).await;
+    let mut left: Option<Committable> = None;
+    for epoch in 1..=20u64 {
+        let mut leader = table.committer(&run("user", epoch)).await;
+        // What the one before had handed over and never announced.
+        if let Some(c) = &left {
+            assert!(is_published(&leader.commit(c).await.unwrap()));
+        }
+        left = Some(
+            table
+                .committable(&leader, epoch, (epoch > 1).then(|| epoch - 1))
+                .await,
+        );
+    }
+    let mut last = table.committer(&run("user", 21)).await;
+    assert!(is_published(&last.commit(&left.unwrap()).await.unwrap()));
+    let seen = table.check().await;
+    assert_eq!(seen.identifiers(), (1..=20).collect::<Vec<_>>());
+    assert_eq!((seen.rows(), seen.orphans.len()), (200, 0));
+}
+
+#[tokio::test]
 async fn b18_positions_that_do_not_follow_each_other_are_fenced() {
     //
     let table = Table::memory(&[]).await;
@@ -449,118 +523,16 @@ async fn b26_an_empty_checkpoint_makes_no_snapshot_unless_options_ask_for_one() 
 }
 
 #[tokio::test]
-async fn b28_clean_up_keeps_what_a_pending_commit_or_a_tag_names() {
-    let table = Table::memory(&[]).await;
-    let first = run("user", 1);
-    let mut committer = table.committer(&first).await;
-    let one = table.committable(&committer, 1, None).await;
-    assert!(is_published(&committer.commit(&one).await.unwrap()));
-    let pending = table.committable(&committer, 2, Some(1)).await;
-    let crashed: CommitMessage = table.message(&first, "a", 10).await;
-    let crashed = table.path(
-        &crashed.partition,
-        crashed.bucket,
-        &crashed.data.new_files[0].file_name,
-    );
-    // A tag holds snapshot 1, then the table goes on without it.
-    let bytes = table
-        .store
-        .get(&layout::snapshot_path(tidegate_model::SnapshotId(1)))
-        .await
-        .unwrap();
-    table
-        .store
-        .put(&layout::tag_path("keep"), bytes)
-        .await
-        .unwrap();
-
-    let second = run("user", 2);
-    let mut committer = table.committer(&second).await;
-    // No snapshot of the own run yet: an earlier one may still publish.
-    let report = clean(
-        &table.store,
-        &second,
-        std::slice::from_ref(&first.prefix),
-        std::slice::from_ref(&pending),
-        true,
-    )
-    .await;
-    assert_eq!(report.unwrap().removed, 0);
-    let three = table.committable(&committer, 3, Some(1)).await;
-    assert!(is_published(&committer.commit(&three).await.unwrap()));
-    let report = clean(
-        &table.store,
-        &second,
-        std::slice::from_ref(&first.prefix),
-        std::slice::from_ref(&pending),
-        true,
-    )
-    .await;
-    assert_eq!(report.unwrap().removed, 1);
-    assert_eq!(table.store.head(&crashed).await.unwrap(), None);
-    let decoded = committable::decode(&pending).unwrap();
-    let file = &decoded.java.messages[0].data.new_files[0].file_name;
-    assert_eq!(
-        table.check().await.orphans.len(),
-        1,
-        "{file} waits for its commit"
-    );
-}
-
-#[tokio::test]
-async fn b27_a_failing_read_ends_the_clean_up_with_nothing_deleted() {
-    let table = Table::memory(&[]).await;
-    let first = run("user", 1);
-    let mut committer = table.committer(&first).await;
-    let one = table.committable(&committer, 1, None).await;
-    assert!(is_published(&committer.commit(&one).await.unwrap()));
-    table.message(&first, "a", 10).await;
-    let second = run("user", 2);
-    let mut committer = table.committer(&second).await;
-    let two = table.committable(&committer, 2, Some(1)).await;
-    assert!(is_published(&committer.commit(&two).await.unwrap()));
-    let mut failed = 0;
-    for nth in 1.. {
-        let (store, faults) = faulty(&table);
-        faults.rule(
-            Rule::new(Fault::Before(ErrorKind::Transient))
-                .on(Op::Get)
-                .on(Op::List)
-                .nth(nth),
-        );
-        let before = store.metrics();
-        let result = clean(
-            &store,
-            &second,
-            std::slice::from_ref(&first.prefix),
-            &[],
-            true,
-        )
-        .await;
-        if faults.log().is_empty() {
-            assert_eq!(result.unwrap().removed, 1);
-            break;
-        }
-        failed += 1;
-        assert!(result.is_err(), "request {nth}");
-        assert_eq!(store.metrics().since(&before).deletes(), 0, "request {nth}");
-    }
-    assert!(failed >= 5, "{failed}");
-    assert_eq!(table.check().await.orphans, Vec::<String>::new());
-}
-
-#[tokio::test]
 async fn b59_clocks_that_go_backwards_never_show() {
     let table = Table::memory(&[]).await;
-    let mut clocks = Vec::new();
+    let (mut clocks, mut environments) = (Vec::new(), Vec::new());
     for (name, clock) in [("x", 600_000), ("y", -600_000)] {
         let env = table.env(unique());
         env.set_clock(10_000_000 + clock);
         let run = run_of(name, name, 1);
-        let committer = tidegate_commit::PaimonCommitter::open_with(table.store.clone(), run, env)
-            .await
-            .unwrap();
-        clocks.push(committer);
+        let open = PaimonCommitter::open_with(table.store.clone(), run, env.clone());
+        clocks.push(open.await.unwrap());
+        environments.push(env);
     }
     for n in 1..=5u64 {
         for committer in &mut clocks {
@@ -570,8 +542,12 @@ async fn b59_clocks_that_go_backwards_never_show() {
             assert!(is_published(&committer.commit(&c).await.unwrap()));
         }
     }
+    // 4: the clock of one process jumps back by an hour between two of its commits.
+    environments[0].set_clock(10_000_000 - 3_600_000);
+    let c = table.committable(&clocks[0], 6, Some(5)).await;
+    assert!(is_published(&clocks[0].commit(&c).await.unwrap()));
     // `check` compares each snapshot's clock with its parent's.
-    assert_eq!(table.check().await.snapshots.len(), 10);
+    assert_eq!(table.check().await.snapshots.len(), 11);
 }
 
 #[tokio::test]

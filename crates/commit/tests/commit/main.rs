@@ -16,3 +16,4 @@ mod exactly_once;
 mod golden;
 mod recovery;
 mod steady_state;
+mod upkeep;

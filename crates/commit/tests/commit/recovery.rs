@@ -390,6 +390,37 @@ async fn continue_from_table_and_accept_duplicates_say_where_to_go_on() {
 }
 
 #[tokio::test]
+async fn b34_1_a_publish_held_back_over_a_rollback_is_refused_and_not_read() {
+    let table = Table::memory(&[]).await;
+    history_of(&table, 5).await;
+    let faults = Faults::new();
+    let store = table.store.clone().with_faults(faults.clone());
+    let mut committer = table.committer_on(store, &run("user", 1)).await;
+    let six = table.committable(&committer, 6, Some(5)).await;
+    faults.rule(
+        Rule::new(Fault::Late)
+            .on(Op::Create)
+            .path("snapshot/")
+            .always(),
+    );
+    let outcome = committer.commit(&six).await.unwrap();
+    assert!(matches!(outcome, Outcome::Undecided(_)), "{outcome:?}");
+    for id in [5, 4] {
+        let path = layout::snapshot_path(SnapshotId(id));
+        table.store.delete(&path).await.unwrap();
+    }
+    let hint = table.store.put(layout::LATEST_PATH, "3".into());
+    hint.await.unwrap();
+    // Now it lands: on a parent that is gone.
+    faults.heal();
+    assert!(faults.release().await > 0);
+    let error = committer.commit(&six).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
+    let newest = latest_snapshot(&table.store).await.unwrap().unwrap();
+    assert_eq!((newest.id.0, newest.total_record_count), (3, Some(30)));
+}
+
+#[tokio::test]
 async fn b34_a_commit_on_a_table_that_was_rolled_back_is_no_silent_gap() {
     let table = Table::memory(&[]).await;
     history_of(&table, 5).await;

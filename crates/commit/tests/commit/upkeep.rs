@@ -1,0 +1,237 @@
+//! Reported problems of upkeep: what may be deleted, what a compaction removes, how metadata grows
+//! (`B27` … in the names).
+
+use tidegate_commit::{clean, committable, latest_snapshot};
+use tidegate_model::{CommitMessage, CompactIncrement, layout};
+use tidegate_sink::Committer;
+use tidegate_storage::{ErrorKind, Fault, Op, Rule};
+
+use crate::cases::{PUBLISH, faulty};
+use crate::common::{Table, combine, is_published, run, run_of};
+
+#[tokio::test]
+async fn b28_clean_up_keeps_what_a_pending_commit_or_a_tag_names() {
+    let table = Table::memory(&[]).await;
+    let first = run("user", 1);
+    let mut committer = table.committer(&first).await;
+    let one = table.committable(&committer, 1, None).await;
+    assert!(is_published(&committer.commit(&one).await.unwrap()));
+    let pending = table.committable(&committer, 2, Some(1)).await;
+    let crashed: CommitMessage = table.message(&first, "a", 10).await;
+    let crashed = table.path(
+        &crashed.partition,
+        crashed.bucket,
+        &crashed.data.new_files[0].file_name,
+    );
+    // A tag holds snapshot 1, then the table goes on without it.
+    let bytes = table
+        .store
+        .get(&layout::snapshot_path(tidegate_model::SnapshotId(1)))
+        .await
+        .unwrap();
+    table
+        .store
+        .put(&layout::tag_path("keep"), bytes)
+        .await
+        .unwrap();
+
+    let second = run("user", 2);
+    let mut committer = table.committer(&second).await;
+    // No snapshot of the own run yet: an earlier one may still publish.
+    let report = clean(
+        &table.store,
+        &second,
+        std::slice::from_ref(&first.prefix),
+        std::slice::from_ref(&pending),
+        true,
+    )
+    .await;
+    assert_eq!(report.unwrap().removed, 0);
+    let three = table.committable(&committer, 3, Some(1)).await;
+    assert!(is_published(&committer.commit(&three).await.unwrap()));
+    let report = clean(
+        &table.store,
+        &second,
+        std::slice::from_ref(&first.prefix),
+        std::slice::from_ref(&pending),
+        true,
+    )
+    .await;
+    assert_eq!(report.unwrap().removed, 1);
+    assert_eq!(table.store.head(&crashed).await.unwrap(), None);
+    let decoded = committable::decode(&pending).unwrap();
+    let file = &decoded.java.messages[0].data.new_files[0].file_name;
+    assert_eq!(
+        table.check().await.orphans.len(),
+        1,
+        "{file} waits for its commit"
+    );
+}
+
+#[tokio::test]
+async fn b27_a_failing_read_ends_the_clean_up_with_nothing_deleted() {
+    let table = Table::memory(&[]).await;
+    let first = run("user", 1);
+    let mut committer = table.committer(&first).await;
+    let one = table.committable(&committer, 1, None).await;
+    assert!(is_published(&committer.commit(&one).await.unwrap()));
+    table.message(&first, "a", 10).await;
+    let second = run("user", 2);
+    let mut committer = table.committer(&second).await;
+    let two = table.committable(&committer, 2, Some(1)).await;
+    assert!(is_published(&committer.commit(&two).await.unwrap()));
+    let mut failed = 0;
+    for nth in 1.. {
+        let (store, faults) = faulty(&table);
+        faults.rule(
+            Rule::new(Fault::Before(ErrorKind::Transient))
+                .on(Op::Get)
+                .on(Op::List)
+                .nth(nth),
+        );
+        let before = store.metrics();
+        let result = clean(
+            &store,
+            &second,
+            std::slice::from_ref(&first.prefix),
+            &[],
+            true,
+        )
+        .await;
+        if faults.log().is_empty() {
+            assert_eq!(result.unwrap().removed, 1);
+            break;
+        }
+        failed += 1;
+        assert!(result.is_err(), "request {nth}");
+        assert_eq!(store.metrics().since(&before).deletes(), 0, "request {nth}");
+    }
+    assert!(failed >= 5, "{failed}");
+    assert_eq!(table.check().await.orphans, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn b30_where_a_tag_cannot_be_read_nothing_is_deleted() {
+    let table = Table::memory(&[]).await;
+    let first = run("user", 1);
+    let mut committer = table.committer(&first).await;
+    let one = table.committable(&committer, 1, None).await;
+    assert!(is_published(&committer.commit(&one).await.unwrap()));
+    table.message(&first, "a", 10).await; // left by a crash
+    // The tag keeps what snapshot 1 holds: the file is compacted away, the snapshot expires.
+    let bytes = table.store.get(&format!("{PUBLISH}1")).await.unwrap();
+    table
+        .store
+        .put(&layout::tag_path("t1"), bytes)
+        .await
+        .unwrap();
+    let mut message = committable::decode(&one).unwrap().java.messages[0].clone();
+    message.data.deleted_files = std::mem::take(&mut message.data.new_files);
+    let removed = message.data.deleted_files[0].file_name.clone();
+    let removed = table.path(&message.partition, message.bucket, &removed);
+    let second = run("user", 2);
+    let mut committer = table.committer(&second).await;
+    let two = combine(&committer, 2, Some(1), vec![message]);
+    assert!(is_published(&committer.commit(&two).await.unwrap()));
+    let three = table.committable(&committer, 3, Some(2)).await;
+    assert!(is_published(&committer.commit(&three).await.unwrap()));
+    for expired in [1, 2] {
+        let path = format!("{PUBLISH}{expired}");
+        table.store.delete(&path).await.unwrap();
+    }
+
+    let prefixes = std::slice::from_ref(&first.prefix);
+    let tag = table.store.get(&layout::tag_path("t1")).await.unwrap();
+    let snapshot = tidegate_format::tag::decode(&tag).unwrap().snapshot;
+    let list = layout::manifest_path(&snapshot.delta_manifest_list.name);
+    let of_tag = table.store.get(&list).await.unwrap();
+    let manifest = tidegate_format::manifest_list::decode(&of_tag).unwrap();
+    let manifest = layout::manifest_path(&manifest[0].file_name);
+    for unreadable in [layout::tag_path("t1"), list, manifest] {
+        let (store, faults) = faulty(&table);
+        let rule = Rule::new(Fault::Before(ErrorKind::Transient)).on(Op::Get);
+        faults.rule(rule.path(&unreadable).always());
+        let before = store.metrics();
+        let result = clean(&store, &second, prefixes, &[], true).await;
+        assert!(result.is_err(), "{unreadable}: {result:?}");
+        assert_eq!(store.metrics().since(&before).deletes(), 0, "{unreadable}");
+    }
+    // Without the fault only what nothing names goes.
+    let report = clean(&table.store, &second, prefixes, &[], true).await;
+    assert_eq!(report.unwrap().removed, 1);
+    assert!(table.store.head(&removed).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn b35_1_a_compaction_removes_what_it_read_and_no_file_that_came_meanwhile() {
+    let table = Table::memory(&[]).await;
+    let mut committer = table.committer(&run("user", 1)).await;
+    let mut read = Vec::new();
+    for n in 1..=4u64 {
+        let message = table.message(committer.run(), "a", 1).await;
+        read.extend(message.data.new_files.clone());
+        let c = combine(&committer, n, (n > 1).then(|| n - 1), vec![message]);
+        assert!(is_published(&committer.commit(&c).await.unwrap()));
+    }
+    // It has read four files and waits before it publishes; one more row comes.
+    let mut compactor = table.committer(&run_of("compact", "compactor", 1)).await;
+    let mut message = table.message(compactor.run(), "a", 4).await;
+    message.compact = CompactIncrement {
+        compact_before: read,
+        compact_after: std::mem::take(&mut message.data.new_files),
+        ..Default::default()
+    };
+    let rewritten = message.compact.compact_after[0].file_name.clone();
+    let compaction = combine(&compactor, 1, None, vec![message]);
+    let insert = table.message(committer.run(), "a", 1).await;
+    let inserted = insert.data.new_files[0].file_name.clone();
+    let c = combine(&committer, 5, Some(4), vec![insert]);
+    assert!(is_published(&committer.commit(&c).await.unwrap()));
+
+    assert!(is_published(&compactor.commit(&compaction).await.unwrap()));
+    let seen = table.check().await;
+    let live: Vec<&str> = seen
+        .live
+        .iter()
+        .filter_map(|p| p.rsplit('/').next())
+        .collect();
+    let mut expected = [rewritten.as_str(), inserted.as_str()];
+    expected.sort_unstable();
+    assert_eq!((live, seen.rows()), (expected.to_vec(), 5));
+}
+
+#[tokio::test]
+async fn b67_2_metadata_levels_off_while_commits_of_one_row_go_on() {
+    let table = Table::memory(&[]).await;
+    let mut committer = table.committer(&run("user", 1)).await;
+    let (mut most, mut listed) = (0, Vec::new());
+    for n in 1..=150u64 {
+        let message = table.message(committer.run(), "a", 1).await;
+        let c = combine(&committer, n, (n > 1).then(|| n - 1), vec![message]);
+        assert!(is_published(&committer.commit(&c).await.unwrap()));
+        let snapshot = latest_snapshot(&table.store).await.unwrap().unwrap();
+        let mut manifests = 0;
+        for list in [&snapshot.base_manifest_list, &snapshot.delta_manifest_list] {
+            let path = layout::manifest_path(&list.name);
+            let bytes = table.store.get(&path).await.unwrap();
+            manifests += tidegate_format::manifest_list::decode(&bytes)
+                .unwrap()
+                .len();
+        }
+        most = most.max(manifests);
+        if n % 30 == 0 {
+            listed.push(snapshot.base_manifest_list.size.unwrap());
+        }
+    }
+    // Thirty small ones become one (`manifest.merge-min-count`), thirty of those one again.
+    println!("at most {most} manifests, base lists of {listed:?} bytes");
+    assert!(most <= 60, "{most} manifests after 150 commits");
+    let (first, last) = (listed[0], listed[listed.len() - 1]);
+    assert!(
+        last <= first * 3,
+        "bytes of the base list every 30 commits: {listed:?}"
+    );
+    // Old snapshots stay readable: `check` reads all of them.
+    let seen = table.check().await;
+    assert_eq!((seen.snapshots.len(), seen.rows()), (150, 150));
+}
