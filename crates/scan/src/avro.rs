@@ -133,11 +133,7 @@ enum Column {
 }
 
 impl Column {
-    fn new(
-        schema: &Value,
-        names: &mut Names,
-        depth: usize,
-    ) -> Result<Self, String> {
+    fn new(schema: &Value, names: &mut Names, depth: usize) -> Result<Self, String> {
         if depth > MAX_DEPTH {
             return Err("types are nested too deeply".to_owned());
         }
