@@ -428,13 +428,17 @@ pub(crate) fn options() -> Vec<Case> {
     let mut list = Vec::new();
     for bucket in BUCKETS.iter().take(2) {
         for (name, set) in variants {
+            let mut columns = some.clone();
+            let words = ["aaaaaaaaaaaaaaaaaaaa", "zzzzzzzzzzzzzzzzzzzz"];
+            let words = words.iter().map(|w| json!(w)).collect();
+            columns.push(Column::new("word", "STRING", Shape::Plain, words));
             let dates = kinds.iter().find(|k| k.0 == "date");
             let kind = dates.filter(|_| name.starts_with("legacy") || name.starts_with("default"));
             let none = ("none".to_owned(), Vec::new());
-            let mut case = table("options", bucket, kind.unwrap_or(&none), some.clone()).with(set);
+            let mut case = table("options", bucket, kind.unwrap_or(&none), columns).with(set);
             case.name = format!("{} {name}", bucket.0);
             case.rows = 40;
-            if *name == "rolling by size" {
+            if matches!(*name, "rolling by size" | "small row groups") {
                 // Sizes are looked at only now and then, by Java as by us: many rows of few columns.
                 case.rows = 1_500;
                 case.columns.truncate(4);

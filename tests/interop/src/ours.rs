@@ -99,12 +99,7 @@ impl Ours {
             .find(|l| !l.trim().is_empty())
             .unwrap_or_default();
         let out = String::from_utf8_lossy(&output.stdout);
-        Err(format!(
-            "{} ({}) {}",
-            last,
-            output.status,
-            crate::compare::short(out.trim())
-        ))
+        Err(format!("{} ({}) {}", last, output.status, out.trim()))
     }
 
     fn lines(&self, arguments: &[&str]) -> Result<Vec<Value>, String> {
