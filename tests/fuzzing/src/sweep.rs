@@ -1,8 +1,10 @@
 //! Seeds as a test: each as it is, cut at every byte, and changed at every byte.
 
 use crate::bounded;
+use std::cell::{Cell, RefCell};
 use std::fs;
 use std::path::Path;
+use std::sync::Once;
 
 /// Changed copies of all seeds of a target at most; beyond it the places are spread evenly. Some checks
 /// take milliseconds.
@@ -29,9 +31,15 @@ pub fn sweep(folder: &str, target: &str, check: fn(&[u8]), allowed: fn(usize) ->
         Ok(_) => panic!("{}: no seeds", folder.display()),
         Err(e) => panic!("{}: {e}", folder.display()),
     };
+    let _quiet = Quiet::begin();
     let run = |seed: &str, what: &dyn Fn() -> String, input: &[u8]| {
         let telling = Telling(|| {
-            eprintln!("in {target}/{seed}, {}: {}", what(), input.escape_ascii());
+            let why = LAST.take().unwrap_or_default();
+            eprintln!(
+                "{why}\nin {target}/{seed}, {}: {}",
+                what(),
+                input.escape_ascii()
+            );
         });
         bounded(check, allowed, input);
         drop(telling);
@@ -53,6 +61,37 @@ pub fn sweep(folder: &str, target: &str, check: fn(&[u8]), allowed: fn(usize) ->
                 run(seed, &|| format!("byte {at} set to {new:#04x}"), &changed);
             }
         }
+    }
+}
+
+thread_local! {
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+    /// What the last panic of this thread said.
+    static LAST: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// While it is there, panics of this thread print nothing: code under test may catch those of a library,
+/// thousands of them, and a backtrace costs tens of megabytes that the check did not hold.
+struct Quiet;
+
+impl Quiet {
+    fn begin() -> Self {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let before = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| match QUIET.get() {
+                true => LAST.set(Some(panic.to_string())),
+                false => before(panic),
+            }));
+        });
+        QUIET.set(true);
+        Self
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        QUIET.set(false);
     }
 }
 
@@ -78,4 +117,55 @@ fn read(folder: &Path) -> std::io::Result<Vec<(String, Vec<u8>)>> {
     }
     seeds.sort();
     Ok(seeds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sweep;
+    use std::fs;
+
+    fn seeds(name: &str, bytes: &[u8]) -> std::path::PathBuf {
+        let folder = std::env::temp_dir().join(format!("sweep-{name}-{}", std::process::id()));
+        fs::create_dir_all(folder.join("fuzz/seeds/t")).unwrap();
+        fs::write(folder.join("fuzz/seeds/t/one"), bytes).unwrap();
+        folder
+    }
+
+    #[test]
+    fn every_cut_and_every_byte_is_tried() {
+        thread_local! {
+            static SEEN: std::cell::RefCell<Vec<Vec<u8>>> = const { std::cell::RefCell::new(Vec::new()) };
+        }
+        let folder = seeds("all", b"abc");
+        let check = |input: &[u8]| {
+            // A panic that the code under test catches.
+            let _caught = std::panic::catch_unwind(|| panic!("caught"));
+            SEEN.with_borrow_mut(|seen| seen.push(input.to_vec()));
+        };
+        sweep(folder.to_str().unwrap(), "t", check, |_| usize::MAX);
+        fs::remove_dir_all(folder).unwrap();
+        let seen = SEEN.take();
+        for wanted in [
+            &b"abc"[..],
+            b"",
+            b"a",
+            b"ab",
+            b"`bc",
+            b"a`c",
+            b"abg",
+            b"\0bc",
+        ] {
+            assert!(seen.iter().any(|s| s == wanted), "{wanted:?} of {seen:?}");
+        }
+    }
+
+    #[test]
+    fn a_check_that_fails_on_a_changed_seed_fails() {
+        let folder = seeds("bad", b"abc");
+        let check = |input: &[u8]| assert_ne!(input, b"ab");
+        let path = folder.to_str().unwrap().to_owned();
+        let done = std::panic::catch_unwind(|| sweep(&path, "t", check, |_| usize::MAX));
+        fs::remove_dir_all(folder).unwrap();
+        assert!(done.is_err());
+    }
 }
