@@ -192,7 +192,8 @@ impl Plan {
         }
         let plan: Self = serde_json::from_slice(&committable.payload)
             .map_err(|e| FilesError::corrupt(what(), e))?;
-        plan.check().map_err(|why| FilesError::corrupt(what(), why))?;
+        plan.check()
+            .map_err(|why| FilesError::corrupt(what(), why))?;
         Ok(plan)
     }
 
@@ -234,7 +235,10 @@ impl Entry {
             let why = format!("version {} is not known here", entry.version);
             return Err(FilesError::corrupt(path, why));
         }
-        entry.plan.check().map_err(|why| FilesError::corrupt(path, why))?;
+        entry
+            .plan
+            .check()
+            .map_err(|why| FilesError::corrupt(path, why))?;
         Ok(entry)
     }
 

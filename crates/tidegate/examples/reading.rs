@@ -45,7 +45,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let (table, snapshot) = match (arguments.next(), arguments.next()) {
         (Some(url), Some(snapshot)) => (Table::open(&url).await?, snapshot.parse()?),
-        _ => (make(&scratch.path().display().to_string()).await?, 2),
+        _ => {
+            // A stream and its table make a large future.
+            let made = Box::pin(make(&scratch.path().display().to_string())).await?;
+            (made, 2)
+        }
     };
     let mut columns: Vec<String> = arguments.collect();
     if columns.is_empty() {
