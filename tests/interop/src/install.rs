@@ -1,6 +1,7 @@
 //! What the peers need, from Maven Central and PyPI, into the cache folder.
 
 use crate::peer::{Kind, Peer};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -22,6 +23,15 @@ pub(crate) fn cache() -> Result<PathBuf, String> {
     let folder = base.join("interop");
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     Ok(folder)
+}
+
+/// One installation at a time; the lock goes with the value.
+fn locked() -> Result<File, String> {
+    let path = cache()?.join("lock");
+    let wrong = |e: std::io::Error| format!("{}: {e}", path.display());
+    let file = File::create(&path).map_err(wrong)?;
+    file.lock().map_err(wrong)?;
+    Ok(file)
 }
 
 fn run(command: &mut Command) -> Result<(), String> {
@@ -52,6 +62,7 @@ fn run(command: &mut Command) -> Result<(), String> {
 
 /// Builds a Java peer of a release (at once if it is built already) and starts it.
 pub(crate) fn java(release: &str) -> Result<Peer, String> {
+    let _installing = locked()?;
     let out = cache()?.join(format!("java-{release}"));
     run(Command::new("sh")
         .arg(here().join("java/build.sh"))
@@ -64,6 +75,7 @@ pub(crate) fn java(release: &str) -> Result<Peer, String> {
 
 /// Makes the Python environment (once) and starts pypaimon in it.
 pub(crate) fn pypaimon() -> Result<Peer, String> {
+    let _installing = locked()?;
     let folder = cache()?.join("venv");
     let python = folder.join("bin/python");
     let stamp = folder.join("interop-packages");

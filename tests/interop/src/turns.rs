@@ -39,10 +39,13 @@ pub(crate) fn run(harness: &mut Harness, cases: &[Case]) {
                 continue;
             }
             let begun = Instant::now();
-            if let Err(why) = one(harness, &at, case, writers) {
-                harness
-                    .matrix
-                    .add(at.cell("(rows)", US), Outcome::Differs(why));
+            let stopped = match one(harness, &at, case, writers) {
+                Ok(()) => None,
+                Err(Stop::Ours(why)) => Some((US.to_owned(), Outcome::Differs(why))),
+                Err(Stop::Peer(peer, said)) => Some((peer, Outcome::Refused(said))),
+            };
+            if let Some((peer, outcome)) = stopped {
+                harness.matrix.add(at.cell("(rows)", &peer), outcome);
             }
             say(&format!(
                 "{PHASE}: {} {:.1} s",
@@ -53,11 +56,27 @@ pub(crate) fn run(harness: &mut Harness, cases: &[Case]) {
     }
 }
 
-fn one(harness: &mut Harness, at: &At, case: &Case, writers: &[usize]) -> Result<(), String> {
+/// Why a table's turns ended early.
+enum Stop {
+    /// We failed.
+    Ours(String),
+    /// A peer refused: who, and its word.
+    Peer(String, String),
+}
+
+impl From<String> for Stop {
+    fn from(why: String) -> Self {
+        Self::Ours(why)
+    }
+}
+
+fn one(harness: &mut Harness, at: &At, case: &Case, writers: &[usize]) -> Result<(), Stop> {
     let mut refused = Refusals::new();
     let mut possible = case.clone();
     for writer in writers {
-        let (writable, columns) = writable(harness, *writer, &possible)?;
+        let name = harness.peers.get(*writer).map(|p| p.name.clone());
+        let (writable, columns) = writable(harness, *writer, &possible)
+            .map_err(|said| Stop::Peer(name.unwrap_or_default(), said))?;
         possible = writable;
         refused.extend(columns);
     }
@@ -83,7 +102,7 @@ fn one(harness: &mut Harness, at: &At, case: &Case, writers: &[usize]) -> Result
             };
             let rows = part.batch(10_000 * turn + 1_000 * writer, n);
             peer.write(&ours.table, &rows)
-                .map_err(|said| format!("turn {turn}: {} does not append: {said}", peer.name))?;
+                .map_err(|said| Stop::Peer(peer.name.clone(), said))?;
             all.extend(rows);
             let between = match turn {
                 2 => peer.release().map(|_| ("compact", json!({}))),
@@ -93,9 +112,8 @@ fn one(harness: &mut Harness, at: &At, case: &Case, writers: &[usize]) -> Result
                 _ => None,
             };
             if let Some((command, extra)) = between {
-                peer.on(command, &ours.table, extra).map_err(|said| {
-                    format!("turn {turn}: {} does not {command}: {said}", peer.name)
-                })?;
+                peer.on(command, &ours.table, extra)
+                    .map_err(|said| Stop::Peer(peer.name.clone(), said))?;
             }
         }
         // The input grows: in its file, then by another one.
