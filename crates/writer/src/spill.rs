@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
@@ -140,7 +141,12 @@ impl RunWriter {
 impl Run {
     /// A run of one block with these bytes, said to hold so many rows of one group.
     #[cfg(any(test, fuzzing))]
-    pub(crate) fn of_block(dir: &Path, bytes: &[u8], group: GroupId, rows: u32) -> io::Result<Self> {
+    pub(crate) fn of_block(
+        dir: &Path,
+        bytes: &[u8],
+        group: GroupId,
+        rows: u32,
+    ) -> io::Result<Self> {
         let mut file = tempfile::tempfile_in(dir)?;
         file.write_all(bytes)?;
         Ok(Self {
@@ -186,10 +192,22 @@ impl Run {
             .map_err(failed(&self.dir, "reading rows back"))?;
         let mut buffer = Buffer::from_vec(bytes);
         let mut decoder = StreamDecoder::new();
-        let batch = decoder.decode(&mut buffer).map_err(lost)?;
+        // The library panics at some of what a broken disk may give back: that is an error, not a crash.
+        let decoded = catch_unwind(AssertUnwindSafe(|| decoder.decode(&mut buffer)));
+        let decoded = decoded.unwrap_or_else(|panic| Err(ArrowError::IpcError(gave_up(&*panic))));
+        let batch = decoded.map_err(lost)?;
         let batch = batch.ok_or_else(|| lost(ArrowError::IpcError("empty block".to_owned())))?;
         RecordBatch::try_new(schema.clone(), batch.columns().to_vec()).map_err(lost)
     }
+}
+
+fn gave_up(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    format!(
+        "the decoder gave up: {}",
+        text.as_deref().unwrap_or("unknown cause")
+    )
 }
 
 fn lost(source: ArrowError) -> WriterError {
@@ -229,7 +247,12 @@ impl Cursor {
                     block
                 }
             };
-            each(block.slice(entry.start as usize, entry.rows as usize))?;
+            let (start, rows) = (entry.start as usize, entry.rows as usize);
+            if start.saturating_add(rows) > block.num_rows() {
+                let what = format!("a block of {} rows, not {}", block.num_rows(), start + rows);
+                return Err(lost(ArrowError::IpcError(what)));
+            }
+            each(block.slice(start, rows))?;
             self.next += 1;
         }
         Ok(())

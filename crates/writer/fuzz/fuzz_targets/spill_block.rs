@@ -2,6 +2,6 @@
 #![no_main]
 
 tidegate_fuzz_support::target!(
-    tidegate_writer::fuzzing::spill_block,
+    catching tidegate_writer::fuzzing::spill_block,
     tidegate_fuzz_support::packed
 );
