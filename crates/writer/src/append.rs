@@ -29,6 +29,7 @@ use crate::files::Files;
 use crate::generation::{Arranged, Generation};
 use crate::route::{GroupId, GroupKey, Router};
 use crate::settings::WriterOptions;
+use crate::standing::{Summary, Touched};
 use crate::uploads::Uploads;
 use crate::views::BucketViews;
 use crate::worker::Worker;
@@ -114,25 +115,6 @@ enum Outcome {
 enum Draining {
     Next(Generation),
     Under(Drain),
-}
-
-/// Groups with rows in the generation.
-#[derive(Debug, Default)]
-struct Touched {
-    groups: Vec<GroupId>,
-    is: Vec<bool>,
-    /// Those of them without an open file.
-    fresh: usize,
-}
-
-/// What is known of the core while it works.
-#[derive(Debug, Default)]
-struct Summary {
-    is_open: Vec<bool>,
-    open: usize,
-    open_bytes: usize,
-    most_open: usize,
-    spilled: bool,
 }
 
 /// Where files of a group go.
@@ -796,47 +778,6 @@ impl std::fmt::Debug for AppendWriter {
             .field("groups", &self.known)
             .field("metrics", &self.metrics)
             .finish_non_exhaustive()
-    }
-}
-
-impl Touched {
-    fn add(&mut self, groups: impl Iterator<Item = GroupId>, summary: &Summary) {
-        for group in groups {
-            let index = group.index();
-            if index >= self.is.len() {
-                self.is.resize(index + 1, false);
-            }
-            if let Some(is) = self.is.get_mut(index).filter(|is| !**is) {
-                *is = true;
-                self.groups.push(group);
-                if !summary.is_open(group) {
-                    self.fresh += 1;
-                }
-            }
-        }
-    }
-
-    fn clear(&mut self) {
-        for group in self.groups.drain(..) {
-            if let Some(is) = self.is.get_mut(group.index()) {
-                *is = false;
-            }
-        }
-        self.fresh = 0;
-    }
-
-    fn count(&mut self, summary: &Summary) {
-        self.fresh = self
-            .groups
-            .iter()
-            .filter(|group| !summary.is_open(**group))
-            .count();
-    }
-}
-
-impl Summary {
-    fn is_open(&self, group: GroupId) -> bool {
-        self.is_open.get(group.index()).copied().unwrap_or(false)
     }
 }
 

@@ -65,6 +65,7 @@ mod partitions;
 mod route;
 mod settings;
 mod spill;
+mod standing;
 mod uploads;
 mod views;
 mod worker;
