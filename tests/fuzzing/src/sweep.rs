@@ -8,7 +8,7 @@ use std::sync::Once;
 
 /// Changed copies of all seeds of a target at most; beyond it the places are spread evenly. Some checks
 /// take milliseconds.
-const MOST: usize = 6_000;
+const MOST: usize = 3_000;
 /// Bytes that decoders branch on: nothing, one, signs, the largest.
 const ODD: [u8; 6] = [0x00, 0x01, 0x7f, 0x80, 0xfe, 0xff];
 
