@@ -113,7 +113,11 @@ pub fn route(data: &[u8]) {
         Some(Datum::Timestamp {
             millis,
             nanos_of_milli,
-        }) => Some(millis * 1000 + i64::from(nanos_of_milli / 1000)),
+        }) => Some(
+            millis
+                .wrapping_mul(1000)
+                .wrapping_add(i64::from(nanos_of_milli / 1000)),
+        ),
         _ => None,
     });
     let decimals: Decimal128Array = decimals.collect();

@@ -111,7 +111,11 @@ pub(crate) fn garbage(text: &str) -> Res<Garbage> {
 
 pub(crate) fn digest(text: &str) -> Res<Digest> {
     let mut bytes = [0; 32];
-    bytes[..text.len()].copy_from_slice(text.as_bytes());
+    let most = bytes.len();
+    let start = bytes.get_mut(..text.len());
+    start
+        .ok_or_else(|| format!("`{text}` is longer than {most} bytes"))?
+        .copy_from_slice(text.as_bytes());
     Ok(Digest(bytes))
 }
 
