@@ -142,6 +142,9 @@ fn b19_a_committer_that_sleeps_through_its_successor_reports_that_it_lost() {
         if registration_is_gone {
             let registration = lab.table_dir().join("tidegate/jobs/lab/epoch-1");
             fs::remove_file(registration).unwrap();
+            // The table knows neither a run nor a commit of the job, as one that was made anew.
+            lab.run(&[]).expect(6);
+            continue;
         }
         lab.run(&[]).expect(0);
         assert_eq!(judge::differences(&lab.ids(), 400), "");
@@ -151,11 +154,9 @@ fn b19_a_committer_that_sleeps_through_its_successor_reports_that_it_lost() {
         let after = lab.judge();
         assert_eq!(before.snapshots, after.snapshots, "it publishes nothing");
         assert_eq!(after.users.len(), 1);
-        if !registration_is_gone {
-            // What it left is removed by the next run that publishes.
-            lab.run(&["--set", "source.rows=500"]).expect(0);
-            lab.whole(500);
-        }
+        // What it left is removed by the next run that publishes.
+        lab.run(&["--set", "source.rows=500"]).expect(0);
+        lab.whole(500);
     }
 }
 
