@@ -30,8 +30,10 @@ const SAMPLE_ROWS: usize = 8192;
 /// Bytes of rows held at most for that decision.
 const SAMPLE_BYTES: usize = 4 << 20;
 
-/// Larger batches are encoded in slices, so that a row group cannot grow far beyond its size.
+/// Larger batches are encoded in slices, and in slices of this part of a row group, so that a row group
+/// cannot grow far beyond its size.
 const SLICE_ROWS: usize = 32_768;
+const SLICES_PER_GROUP: usize = 8;
 
 /// What a finished file is.
 #[derive(Clone, Debug)]
@@ -127,6 +129,15 @@ struct RowGroup {
     leaves: Vec<ArrowColumnWriter>,
 }
 
+/// Bytes of the rows themselves, whatever buffers they share.
+pub fn slice_bytes(batch: &RecordBatch) -> usize {
+    let sizes = batch
+        .columns()
+        .iter()
+        .map(|c| c.to_data().get_slice_memory_size());
+    sizes.filter_map(Result::ok).sum()
+}
+
 impl std::fmt::Debug for FileEncoder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("FileEncoder")
@@ -188,11 +199,7 @@ impl FileEncoder {
         {
             *rows += batch.num_rows();
             *held += batch.get_array_memory_size();
-            let sizes = batch
-                .columns()
-                .iter()
-                .map(|c| c.to_data().get_slice_memory_size());
-            *bytes += sizes.filter_map(Result::ok).sum::<usize>();
+            *bytes += slice_bytes(batch);
             batches.push(batch.clone());
             self.row_count += batch.num_rows() as u64;
             let enough = *rows >= SAMPLE_ROWS || *bytes >= SAMPLE_BYTES;
@@ -329,9 +336,12 @@ impl FileEncoder {
     }
 
     fn encode(&mut self, batch: &RecordBatch) -> Result<()> {
+        let row_bytes = (slice_bytes(batch) / batch.num_rows().max(1)).max(1);
+        let slice_bytes = self.plan.inner().row_group_bytes / SLICES_PER_GROUP;
+        let most = (slice_bytes / row_bytes).clamp(1, SLICE_ROWS);
         let mut start = 0;
         while start < batch.num_rows() {
-            let rows = SLICE_ROWS.min(batch.num_rows() - start);
+            let rows = most.min(batch.num_rows() - start);
             self.encode_slice(&batch.slice(start, rows))?;
             start += rows;
         }

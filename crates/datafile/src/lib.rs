@@ -21,7 +21,7 @@ mod types;
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use encoder::{Dictionaries, EncodedFile, FileEncoder};
+pub use encoder::{Dictionaries, EncodedFile, FileEncoder, slice_bytes};
 pub use error::{Error, Result};
 pub use normalise::{Normaliser, normalise};
 pub use plan::FilePlan;

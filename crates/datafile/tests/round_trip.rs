@@ -579,6 +579,24 @@ fn bytes_taken_while_encoding_are_the_file() {
 }
 
 #[test]
+fn one_large_batch_is_cut_into_row_groups() {
+    let fields = [field(0, "id", L::BigInt)];
+    let options = [("file.block-size", "8 kb"), ("file.compression", "none")];
+    let plan = FilePlan::of_fields(&fields, &options.into_iter().collect()).unwrap();
+    let mut encoder = FileEncoder::new(&plan).unwrap();
+    let ids = Int64Array::from_iter_values(0..10_000);
+    let batch = RecordBatch::try_from_iter([("id", Arc::new(ids) as ArrayRef)]).unwrap();
+    encoder.write(&normalise(&batch, &fields).unwrap()).unwrap();
+    let file = encoder.finish().unwrap();
+    let reader =
+        parquet::file::serialized_reader::SerializedFileReader::new(file.last_bytes).unwrap();
+    let groups = parquet::file::reader::FileReader::metadata(&reader).row_groups();
+    let rows: Vec<_> = groups.iter().map(|g| g.num_rows()).collect();
+    assert_eq!(rows.iter().sum::<i64>(), 10_000);
+    assert!(rows.iter().all(|rows| *rows <= 1_400), "{rows:?}");
+}
+
+#[test]
 fn dictionaries_go_to_columns_of_few_values_only() {
     let fields = [
         field(0, "id", L::BigInt),

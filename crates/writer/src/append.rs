@@ -276,8 +276,10 @@ impl AppendWriter {
         self.router.truncate(self.known);
         let routed = self.router.route(&batch)?;
         self.admit().await?;
-        let arranged = Arranged::new(batch, routed)?;
-        let result = self.take(arranged).await;
+        let result = match Arranged::new(batch, routed) {
+            Ok(arranged) => self.take(arranged).await,
+            Err(error) => Err(error),
+        };
         self.fail_on_error(result)
     }
 
@@ -554,12 +556,10 @@ impl AppendWriter {
                 continue;
             }
             self.settle().await?;
-            let allowance = self.share.allowance();
-            let most = allowance / 8;
-            let next_encoder = self.options.encoder_bytes;
+            let most = self.share.allowance() / 8;
             while self.pending.len() > 2 * self.options.requests
                 || self.uploads.held() > most
-                || (self.uploads.held() > 0 && self.share.used() + next_encoder > allowance)
+                || (self.uploads.held() > 0 && !self.files.has_room())
             {
                 match self.pending.next().await {
                     Some(file) => self.durable.push(file?),

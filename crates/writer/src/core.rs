@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
-use tidegate_datafile::Dictionaries;
+use tidegate_datafile::{Dictionaries, slice_bytes};
 
 use crate::budget::Reservation;
 use crate::error::{Result, WriterError};
@@ -19,8 +19,12 @@ use crate::route::GroupId;
 use crate::spill::{Cursor, Run, RunWriter};
 use crate::uploads::Uploads;
 
-/// Rows given to an encoder at once, which is also how exactly files end at their target size.
+/// Most rows given to an encoder at once.
 const STEP_ROWS: usize = 16_384;
+
+/// Parts of a file's target size that are given to an encoder at once, which is how exactly files end
+/// there.
+const STEPS_PER_FILE: u64 = 8;
 
 /// Rows looked at to choose dictionaries.
 const SAMPLE_ROWS: usize = 8192;
@@ -151,12 +155,6 @@ impl Core {
     /// Encoders that may be open at once.
     pub(crate) fn most_open(&self) -> usize {
         (self.encoder_limit() / self.files.encoder_bytes.max(1)).max(1)
-    }
-
-    /// Whether one more encoder stays within the budget.
-    fn has_room_for_encoder(&self) -> bool {
-        let share = &self.files.share;
-        share.used() + self.files.encoder_bytes <= share.allowance()
     }
 
     /// Encoders that are open.
@@ -299,6 +297,7 @@ impl Core {
     /// Appends rows to the file of a group, beginning and ending files as needed.
     fn append(&mut self, group: GroupId, rows: RecordBatch) -> Result<()> {
         let files = Arc::clone(&self.files);
+        let most = step_rows(&rows, files.table.target_size);
         let mut start = 0;
         while start < rows.num_rows() {
             let Some(state) = self.groups.get_mut(group.index()) else {
@@ -317,7 +316,7 @@ impl Core {
             };
             let left = files.table.target_rows.saturating_sub(file.rows());
             let left = usize::try_from(left).unwrap_or(usize::MAX).max(1);
-            let step = (rows.num_rows() - start).min(STEP_ROWS).min(left);
+            let step = (rows.num_rows() - start).min(most).min(left);
             file.write(&self.uploads, &rows.slice(start, step))?;
             state.next_sequence += step as i64;
             start += step;
@@ -514,9 +513,7 @@ impl Core {
     /// nothing is left.
     pub(crate) fn drain(&mut self, drain: &mut Drain, bytes: usize, files: usize) -> Result<bool> {
         let (mut done_bytes, mut done_files) = (0, 0);
-        while done_bytes < bytes
-            && done_files < files
-            && (done_files == 0 || self.has_room_for_encoder())
+        while done_bytes < bytes && done_files < files && (done_files == 0 || self.files.has_room())
         {
             let Some(group) = drain.order.get(drain.next).copied() else {
                 self.runs.clear();
@@ -578,13 +575,11 @@ fn write_block(run: &mut RunWriter, generation: &Generation, block: &mut Vec<Par
     run.push(&groups, &chunks)
 }
 
-/// Bytes of the rows themselves, whatever buffers they share.
-fn slice_bytes(batch: &RecordBatch) -> usize {
-    batch
-        .columns()
-        .iter()
-        .map(|c| c.to_data().get_slice_memory_size().unwrap_or(0))
-        .sum()
+/// Rows to give to an encoder at once.
+fn step_rows(rows: &RecordBatch, target_size: u64) -> usize {
+    let row_bytes = (slice_bytes(rows) / rows.num_rows().max(1)).max(1);
+    let step_bytes = usize::try_from(target_size / STEPS_PER_FILE).unwrap_or(usize::MAX);
+    (step_bytes / row_bytes).clamp(1, STEP_ROWS)
 }
 
 /// Small pieces that become batches worth encoding.

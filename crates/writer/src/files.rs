@@ -58,6 +58,11 @@ pub(crate) struct Finished {
 }
 
 impl Files {
+    /// Whether one more encoder stays within the budget.
+    pub(crate) fn has_room(&self) -> bool {
+        self.share.used() + self.encoder_bytes <= self.share.allowance()
+    }
+
     /// Begins a file in `directory`, whose first row has the sequence number.
     pub(crate) fn open(
         &self,

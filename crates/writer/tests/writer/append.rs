@@ -164,6 +164,25 @@ async fn files_roll_near_their_target_size() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn one_large_batch_rolls_as_many_small_ones_do() {
+    let options = [("target-file-size", "16 kb"), ("file.compression", "none")];
+    let table = Table::orders(&[], &options);
+    let mut writer = table.writer();
+    let rows = numbered(0..5_000, |id| format!("{id}"));
+    writer.write(&rows).await.unwrap();
+    let messages = writer.prepare().await.unwrap();
+    let files = &messages[0].data.new_files;
+    let (_, full) = files.split_last().unwrap();
+    assert!(full.len() > 3, "{} files", files.len());
+    for file in full {
+        let size = file.file_size;
+        assert!((12 << 10..24 << 10).contains(&size), "{size}");
+    }
+    let expected: Vec<_> = (0..5_000).collect();
+    assert_eq!(table.ids(&messages[0]).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn names_say_directory_partition_bucket_and_codec() {
     let table = Table::orders(
         &["dt"],
