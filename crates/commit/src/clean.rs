@@ -27,7 +27,8 @@ use crate::properties::{ActiveAt, Marks, PositionMarks};
 /// branch, and none of `pending`, which are all committables that a retained record holds.
 ///
 /// The caller answers for the own run's checkpoint record (`has_record`); whether it has a visible
-/// snapshot is looked up. Without both nothing is removed, since an earlier run may still publish.
+/// snapshot is looked up. Without both nothing is removed and everything counts as kept, since an
+/// earlier run may still publish.
 ///
 /// # Errors
 /// Any failure to read ends it with nothing deleted; what could not be deleted counts as kept.
@@ -38,6 +39,111 @@ pub async fn clean(
     pending: &[Framed],
     has_record: bool,
 ) -> Result<CleanReport> {
+    let Some(survey) = survey(store, run, earlier, pending).await? else {
+        return Ok(CleanReport::default());
+    };
+    let own = OwnRun {
+        epoch: run.epoch,
+        has_record,
+        has_snapshot: survey.has_snapshot,
+    };
+    let CleanPlan::Delete { files, .. } = survey.plan(&own) else {
+        // At least one: an earlier run may still leave something, so its prefix must stay known.
+        let kept = (survey.garbage(run) + survey.waiting).max(1) as u64;
+        return Ok(CleanReport { removed: 0, kept });
+    };
+    let mut report = CleanReport {
+        removed: 0,
+        kept: survey.waiting as u64,
+    };
+    let paths: Vec<&str> = files
+        .iter()
+        .filter_map(|file| survey.candidates.path(file))
+        .collect();
+    for (answer, path) in store.delete_many(&paths).await.into_iter().zip(&paths) {
+        match answer {
+            Ok(()) => report.removed += 1,
+            Err(error) => {
+                tracing::warn!(%path, %error, "a file of an earlier run stays behind");
+                report.kept += 1;
+            }
+        }
+    }
+    for part in &survey.unfinished {
+        match store.discard_unfinished(part).await {
+            Ok(()) => report.removed += 1,
+            Err(error) => {
+                tracing::warn!(target = %part.target, %error, "an unfinished write stays behind");
+                report.kept += 1;
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// How many objects [`clean`] would remove once the own run has a record and a visible snapshot.
+///
+/// # Errors
+/// Any failure to read.
+pub async fn leftovers(
+    store: &Store,
+    run: &Run,
+    earlier: &[RunPrefix],
+    pending: &[Framed],
+) -> Result<u64> {
+    let Some(survey) = survey(store, run, earlier, pending).await? else {
+        return Ok(0);
+    };
+    Ok(survey.garbage(run) as u64)
+}
+
+/// What earlier runs left, and what of it is referred to.
+#[derive(Debug)]
+struct Survey {
+    candidates: Candidates,
+    unfinished: Vec<Unfinished>,
+    /// Candidates that something refers to.
+    used: BTreeSet<Garbage>,
+    /// How many of those only a pending committable refers to.
+    waiting: usize,
+    /// A snapshot of the own run is visible.
+    has_snapshot: bool,
+}
+
+impl Survey {
+    fn plan(&self, own: &OwnRun) -> CleanPlan {
+        let found: Vec<Found> = self
+            .candidates
+            .by_name
+            .values()
+            .flatten()
+            .copied()
+            .collect();
+        plan(own, &found, &self.used, Rules::default())
+    }
+
+    /// How many objects go once the own run has a record and a snapshot.
+    fn garbage(&self, run: &Run) -> usize {
+        let own = OwnRun {
+            epoch: run.epoch,
+            has_record: true,
+            has_snapshot: true,
+        };
+        let files = match self.plan(&own) {
+            CleanPlan::Delete { files, .. } => files.len(),
+            CleanPlan::NotYet => 0,
+        };
+        files + self.unfinished.len()
+    }
+}
+
+/// `None` where there is no earlier run.
+async fn survey(
+    store: &Store,
+    run: &Run,
+    earlier: &[RunPrefix],
+    pending: &[Framed],
+) -> Result<Option<Survey>> {
     let env: Arc<dyn Env> = Arc::new(SystemEnv);
     let meta = Meta::new(store.clone(), env);
     let mut epochs = Vec::new();
@@ -45,7 +151,7 @@ pub async fn clean(
         epochs.push((prefix.clone(), epoch_of(prefix)?));
     }
     let Some(oldest) = epochs.iter().map(|(_, epoch)| *epoch).min() else {
-        return Ok(CleanReport::default());
+        return Ok(None);
     };
     let listed = store
         .list("")
@@ -78,49 +184,19 @@ pub async fn clean(
     let waiting: usize = waiting
         .map(|name| candidates.by_name.get(name).map_or(0, Vec::len))
         .sum();
-
     let used: BTreeSet<Garbage> = candidates
         .by_name
         .iter()
         .filter(|(name, _)| !references.open.contains(*name))
         .flat_map(|(_, found)| found.iter().map(|f| f.file))
         .collect();
-    let found: Vec<Found> = candidates.by_name.values().flatten().copied().collect();
-    let own = OwnRun {
-        epoch: run.epoch,
-        has_record,
+    Ok(Some(Survey {
+        candidates,
+        unfinished,
+        used,
+        waiting,
         has_snapshot,
-    };
-    let CleanPlan::Delete { files, .. } = plan(&own, &found, &used, Rules::default()) else {
-        return Ok(CleanReport::default());
-    };
-    let mut report = CleanReport {
-        removed: 0,
-        kept: waiting as u64,
-    };
-    let paths: Vec<&str> = files
-        .iter()
-        .filter_map(|file| candidates.path(file))
-        .collect();
-    for (answer, path) in store.delete_many(&paths).await.into_iter().zip(&paths) {
-        match answer {
-            Ok(()) => report.removed += 1,
-            Err(error) => {
-                tracing::warn!(%path, %error, "a file of an earlier run stays behind");
-                report.kept += 1;
-            }
-        }
-    }
-    for part in &unfinished {
-        match store.discard_unfinished(part).await {
-            Ok(()) => report.removed += 1,
-            Err(error) => {
-                tracing::warn!(target = %part.target, %error, "an unfinished write stays behind");
-                report.kept += 1;
-            }
-        }
-    }
-    Ok(report)
+    }))
 }
 
 /// `tg<8 hex digits>e<epoch>-` backwards.

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_model::{SchemaId, SnapshotId, TableSchema, layout};
 use tidegate_protocol::{
-    Attempt, Done, Fence, FileId, Half, Ledger, Outcome as Ended, PartitionId, Refusal,
-    Replacement, Seen, Step,
+    Attempt, Done, EmptyCommits, Fence, FileId, Half, Ledger, Outcome as Ended, PartitionId,
+    Refusal, Replacement, Seen, Settings, Step,
 };
 use tidegate_sink::{
     BoxFuture, CheckpointId, CommitContext, CommitIdentifier, Committable as Framed, Digest,
@@ -166,6 +166,15 @@ impl PaimonCommitter {
     /// # Errors
     /// Faults before anything could be decided; the same call may be made again.
     pub async fn publish(&mut self, framed: &Framed) -> Result<Outcome, SinkError> {
+        self.publish_with(framed, self.settings.protocol.empty)
+            .await
+    }
+
+    async fn publish_with(
+        &mut self,
+        framed: &Framed,
+        empty: EmptyCommits,
+    ) -> Result<Outcome, SinkError> {
         if !framed.is_complete() {
             return Ok(Outcome::Refused(format!(
                 "commit {} holds the reports of {} of {} writers",
@@ -186,7 +195,8 @@ impl PaimonCommitter {
                 .is_none_or(|running| !running.is_of(&next))
             {
                 let fresh = self.take_made(&next);
-                self.running = Some(Box::new(self.start(&next, fresh, None)?));
+                let running = self.start(&next, fresh, None, empty)?;
+                self.running = Some(Box::new(running));
             }
             match self.drive().await? {
                 End::Again => {}
@@ -226,7 +236,13 @@ impl PaimonCommitter {
         made.remove(&framed.identifier) == Some(framed.digest)
     }
 
-    fn start(&mut self, framed: &Framed, fresh: bool, seen: Option<Seen>) -> Result<Running> {
+    fn start(
+        &mut self,
+        framed: &Framed,
+        fresh: bool,
+        seen: Option<Seen>,
+        empty: EmptyCommits,
+    ) -> Result<Running> {
         let decoded = committable::decode(framed)?;
         let made_by = decoded.extras.as_ref().map(|e| e.epoch);
         if self.executor.partitions.len() > MAX_PARTITIONS {
@@ -250,11 +266,11 @@ impl PaimonCommitter {
         } else {
             Ledger::new(framed.user.clone(), committable.job.clone())
         };
-        let attempt = Attempt::new(
-            Arc::new(committable),
-            ledger,
-            self.settings.protocol.clone(),
-        );
+        let settings = Settings {
+            empty,
+            ..self.settings.protocol.clone()
+        };
+        let attempt = Attempt::new(Arc::new(committable), ledger, settings);
         Ok(Running::new(
             framed.clone(),
             decoded,
@@ -362,9 +378,11 @@ impl PaimonCommitter {
             ))));
         }
         let framed = running.framed.clone();
+        let empty = running.attempt.settings().empty;
         self.keep_ledger(*running);
         let seen = self.seen();
-        self.running = Some(Box::new(self.start(&framed, false, Some(seen))?));
+        let running = self.start(&framed, false, Some(seen), empty)?;
+        self.running = Some(Box::new(running));
         Ok(End::Again)
     }
 
@@ -641,6 +659,13 @@ impl tidegate_sink::Committer for PaimonCommitter {
         committable: &'a Framed,
     ) -> BoxFuture<'a, Result<Outcome, SinkError>> {
         Box::pin(self.publish(committable))
+    }
+
+    fn take_over<'a>(
+        &'a mut self,
+        committable: &'a Framed,
+    ) -> BoxFuture<'a, Result<Outcome, SinkError>> {
+        Box::pin(self.publish_with(committable, EmptyCommits::Publish))
     }
 
     fn standing<'a>(&'a mut self, saved: &'a Saved) -> BoxFuture<'a, Result<Standing, SinkError>> {

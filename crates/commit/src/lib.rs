@@ -70,7 +70,7 @@ pub mod committable;
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use clean::clean;
+pub use clean::{clean, leftovers};
 pub use committer::PaimonCommitter;
 pub use digest::digest;
 pub use env::{Env, SeededEnv, SystemEnv};

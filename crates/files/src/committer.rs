@@ -193,14 +193,21 @@ impl FilesCommitter {
         }))
     }
 
-    async fn publish(&mut self, committable: &Committable) -> Result<Outcome, FilesError> {
+    /// Appends it to the log; an empty one only where it `takes_over`.
+    async fn publish(
+        &mut self,
+        committable: &Committable,
+        takes_over: bool,
+    ) -> Result<Outcome, FilesError> {
         if !committable.is_complete() {
             return Ok(Outcome::Refused(format!(
                 "commit {} holds the reports of {} of {} writers",
                 committable.identifier, committable.received, committable.expected
             )));
         }
-        let entry = Entry::new(committable)?;
+        let mut entry = Entry::new(committable)?;
+        // The run that publishes, which need not be the one that wrote the files.
+        entry.plan.epoch = self.run.epoch.0;
         if committable.user != self.run.user {
             return Ok(Outcome::Refused(format!(
                 "commit {} is of user {}, this committer is {}'s",
@@ -213,7 +220,13 @@ impl FilesCommitter {
                 return Ok(outcome);
             }
             if entry.plan.files.is_empty() {
-                return Ok(Outcome::Empty);
+                if !takes_over {
+                    return Ok(Outcome::Empty);
+                }
+                // The next commit compares with the last one that brought something.
+                entry
+                    .plan
+                    .stand_at(self.newest.as_ref().map(|newest| &newest.entry.plan));
             }
             let number = self.newest.as_ref().map_or(1, |newest| newest.number + 1);
             probe::hit(probe::BEFORE_PUBLISH);
@@ -379,7 +392,14 @@ impl Committer for FilesCommitter {
         &'a mut self,
         committable: &'a Committable,
     ) -> BoxFuture<'a, Result<Outcome, SinkError>> {
-        Box::pin(async move { Ok(self.publish(committable).await?) })
+        Box::pin(async move { Ok(self.publish(committable, false).await?) })
+    }
+
+    fn take_over<'a>(
+        &'a mut self,
+        committable: &'a Committable,
+    ) -> BoxFuture<'a, Result<Outcome, SinkError>> {
+        Box::pin(async move { Ok(self.publish(committable, true).await?) })
     }
 
     fn standing<'a>(&'a mut self, saved: &'a Saved) -> BoxFuture<'a, Result<Standing, SinkError>> {

@@ -180,6 +180,12 @@ impl Plan {
         }
     }
 
+    /// Source positions as another commit left them; none where there is no other.
+    pub(crate) fn stand_at(&mut self, other: Option<&Self>) {
+        self.positions = other.and_then(|other| other.positions.clone());
+        self.positions_hash = other.and_then(|other| other.positions_hash.clone());
+    }
+
     pub(crate) fn to_payload(&self) -> Result<Vec<u8>, FilesError> {
         serde_json::to_vec(self).map_err(|e| FilesError::corrupt("a committable", e))
     }

@@ -9,7 +9,7 @@ use tidegate_sink::{
     BoxFuture, CleanReport, Committable, Committer, Run, RunPrefix, SinkError, Target, Writer,
     WriterMemory, WriterSet,
 };
-use tidegate_storage::Store;
+use tidegate_storage::{Store, Unfinished};
 
 use crate::committer::{FilesCommitter, pending_names, roll_forward};
 use crate::encode::Format;
@@ -101,6 +101,26 @@ impl FilesTarget {
         earlier: &[RunPrefix],
         pending: &[Committable],
     ) -> Result<CleanReport, FilesError> {
+        let (remove, kept) = self.left_behind(run, earlier, pending).await?;
+        let mut report = CleanReport { removed: 0, kept };
+        for result in self.store.delete_many(&remove).await {
+            result.map_err(FilesError::store("removing files of earlier runs"))?;
+            report.removed += 1;
+        }
+        for upload in self.unfinished(run, earlier).await? {
+            self.discard(&upload).await?;
+            report.removed += 1;
+        }
+        Ok(report)
+    }
+
+    /// Paths of earlier runs that nothing refers to, and how many files a pending committable holds.
+    async fn left_behind(
+        &self,
+        run: &Run,
+        earlier: &[RunPrefix],
+        pending: &[Committable],
+    ) -> Result<(Vec<String>, u64), FilesError> {
         let mut kept = BTreeSet::new();
         for committable in pending {
             kept.extend(
@@ -134,47 +154,37 @@ impl FilesTarget {
         if let Some(newest) = &newest {
             remove.extend(log.stray_positions(&newest.entry).await?);
         }
-        let mut report = CleanReport {
-            removed: 0,
-            kept: keep.len() as u64,
-        };
-        for result in self.store.delete_many(&remove).await {
-            result.map_err(FilesError::store("removing files of earlier runs"))?;
-            report.removed += 1;
-        }
-        report.removed += self.discard_unfinished(run, earlier).await?;
-        Ok(report)
+        Ok((remove, keep.len() as u64))
     }
 
-    /// Gives up what earlier runs were writing when they ended: temporary files and uploads in parts.
-    /// Safe at any time, also while an older run still lives: no committable names what is not
+    /// What earlier runs were writing when they ended: temporary files and uploads in parts. To be
+    /// given up at any time, also while an older run still lives: no committable names what is not
     /// finished, and the older run fails when it comes to finish it.
-    async fn discard_unfinished(
+    async fn unfinished(
         &self,
         run: &Run,
         earlier: &[RunPrefix],
-    ) -> Result<u64, FilesError> {
+    ) -> Result<Vec<Unfinished>, FilesError> {
         if !self.store.capabilities().lists_unfinished {
-            return Ok(0);
+            return Ok(Vec::new());
         }
         let unfinished = self.store.list_unfinished("").await;
-        let unfinished = unfinished.map_err(FilesError::store("listing unfinished uploads"))?;
-        let mut removed = 0;
-        for upload in unfinished {
+        let mut unfinished = unfinished.map_err(FilesError::store("listing unfinished uploads"))?;
+        unfinished.retain(|upload| {
             // Uploads in parts have no tag, but only rows are uploaded so.
             let name = upload.target.rsplit('/').next().unwrap_or_default();
             let whose = upload.tag.as_deref().or(name.strip_prefix("part-"));
-            let theirs = whose.is_some_and(|whose| {
+            whose.is_some_and(|whose| {
                 let named = earlier.iter().any(|prefix| whose.starts_with(&prefix.0));
                 named || is_older(whose, run)
-            });
-            if theirs {
-                let discarded = self.store.discard_unfinished(&upload).await;
-                discarded.map_err(FilesError::store("removing unfinished uploads"))?;
-                removed += 1;
-            }
-        }
-        Ok(removed)
+            })
+        });
+        Ok(unfinished)
+    }
+
+    async fn discard(&self, upload: &Unfinished) -> Result<(), FilesError> {
+        let discarded = self.store.discard_unfinished(upload).await;
+        discarded.map_err(FilesError::store("removing unfinished uploads"))
     }
 }
 
@@ -206,7 +216,9 @@ impl Target for FilesTarget {
         Box::pin(async move {
             let store = self.store.clone().with_tag(&run.prefix.0);
             let committer = FilesCommitter::open(store, run.clone()).await?;
-            self.discard_unfinished(run, &[]).await?;
+            for upload in self.unfinished(run, &[]).await? {
+                self.discard(&upload).await?;
+            }
             Ok(Box::new(committer) as Box<dyn Committer>)
         })
     }
@@ -237,5 +249,18 @@ impl Target for FilesTarget {
         pending: &'a [Committable],
     ) -> BoxFuture<'a, Result<CleanReport, SinkError>> {
         Box::pin(async move { Ok(self.sweep(run, earlier, pending).await?) })
+    }
+
+    fn leftovers<'a>(
+        &'a self,
+        run: &'a Run,
+        earlier: &'a [RunPrefix],
+        pending: &'a [Committable],
+    ) -> BoxFuture<'a, Result<u64, SinkError>> {
+        Box::pin(async move {
+            let (remove, _) = self.left_behind(run, earlier, pending).await?;
+            let unfinished = self.unfinished(run, earlier).await?;
+            Ok((remove.len() + unfinished.len()) as u64)
+        })
     }
 }

@@ -187,16 +187,27 @@ fn judge_committables(saved: &SavedState, table: &Own<'_>) -> Standing {
     let mut first_missing: Option<CommitIdentifier> = None;
     let mut waiting = 0usize;
     for c in &saved.committables {
-        if c.halves.is_empty() && rules.on(Rule::GuardEmptySkipped) {
+        let mut found: Vec<Entry> = match c.halves.is_empty() {
+            // It may have been forced: to take over, or by an option since unset.
+            true => {
+                let found = table.find_any(c.identifier).cloned();
+                found
+                    .into_iter()
+                    .filter(|_| rules.on(Rule::GuardEmptyVisible))
+                    .collect()
+            }
+            false => {
+                let halves = c.halves.iter();
+                halves
+                    .filter_map(|half| table.find(c.identifier, *half))
+                    .cloned()
+                    .collect()
+            }
+        };
+        if c.halves.is_empty() && found.is_empty() && rules.on(Rule::GuardEmptySkipped) {
             continue;
         }
         waiting = waiting.saturating_add(1);
-        let mut found: Vec<Entry> = c
-            .halves
-            .iter()
-            .filter_map(|half| table.find(c.identifier, *half))
-            .cloned()
-            .collect();
         let whole = found.len() == c.halves.len();
         // An APPEND half alone is a usual crash; its COMPACT half may have been dropped.
         let is_there = if rules.on(Rule::GuardHalves) {

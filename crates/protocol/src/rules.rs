@@ -176,6 +176,8 @@ rules! {
     GuardPrefix,
     /// \[R-7]: committables without a snapshot are skipped.
     GuardEmptySkipped,
+    /// \[R-7], \[R-13]: an empty committable that is visible counts as published.
+    GuardEmptyVisible,
     /// \[R-7]: an expired history without a note is unknown.
     GuardUnknown,
     /// \[R-4], \[R-7]: the note stands for expired snapshots.

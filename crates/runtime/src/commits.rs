@@ -49,6 +49,8 @@ pub(crate) struct Commits {
     noted_at: Instant,
     /// Published since the last note.
     unnoted: bool,
+    /// The newest commit, where it was empty and made no version.
+    empty: Option<Committable>,
 }
 
 struct Failing {
@@ -69,6 +71,7 @@ impl Commits {
             failing: None,
             noted_at: Instant::now(),
             unnoted: false,
+            empty: None,
         }
     }
 
@@ -182,7 +185,10 @@ impl Commits {
             Ok(Outcome::Published(published) | Outcome::AlreadyPublished(published)) => {
                 Some(published)
             }
-            Ok(Outcome::Empty) => None,
+            Ok(Outcome::Empty) => {
+                self.empty = Some(front.committable.clone());
+                None
+            }
             Ok(Outcome::Fenced(why)) => return Err(RuntimeError::Fenced { target, why }),
             Ok(Outcome::Refused(why)) => {
                 return Err(RuntimeError::Refused {
@@ -205,7 +211,10 @@ impl Commits {
         };
         self.attempt = 0;
         self.failing = None;
-        self.unnoted |= published.is_some();
+        if published.is_some() {
+            self.unnoted = true;
+            self.empty = None;
+        }
         Ok(self.queue.pop_front().map(|pending| (pending, published)))
     }
 
@@ -271,6 +280,27 @@ impl Commits {
             Ok(()) => self.unnoted = false,
             // The next one is due in a while; a snapshot that expires before is then unknown.
             Err(error) => tracing::warn!(%error, "the published note could not be left"),
+        }
+    }
+
+    /// Publishes the newest commit although it is empty, so that a version of this run is visible
+    /// \[R-13]; `None` where there is none, or it could not be: nothing depends on it but cleaning.
+    pub(crate) async fn take_over(&mut self) -> Option<Published> {
+        let empty = self.empty.take()?;
+        let committer = self.committer.as_mut()?;
+        match committer.take_over(&empty).await {
+            Ok(Outcome::Published(published) | Outcome::AlreadyPublished(published)) => {
+                self.unnoted = true;
+                Some(published)
+            }
+            Ok(other) => {
+                tracing::warn!(?other, "left-overs of earlier runs stay for the next run");
+                None
+            }
+            Err(error) => {
+                tracing::warn!(%error, "left-overs of earlier runs stay for the next run");
+                None
+            }
         }
     }
 

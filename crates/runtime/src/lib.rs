@@ -44,6 +44,7 @@
 //! ```
 
 mod align;
+mod cleaning;
 mod clock;
 mod commits;
 mod error;

@@ -11,13 +11,15 @@ use std::time::Duration;
 
 use tidegate_recovery::{CheckpointRecord, JobCheckpoints, RecordKind};
 use tidegate_sink::{
-    CheckpointId, CommitContext, Committer, Positions, Published, Run, RunPrefix, probe,
+    CheckpointId, CommitContext, Committable, Committer, Positions, Published, Run, RunPrefix,
+    probe,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use crate::align::{Alignment, Ready};
+use crate::cleaning;
 use crate::commits::{Commits, Done, PendingCommit};
 use crate::error::RuntimeError;
 use crate::job::Parts;
@@ -48,6 +50,8 @@ pub(crate) struct Begin {
     pub(crate) last_positions: Option<Positions>,
     pub(crate) published_positions: Option<Positions>,
     pub(crate) newest_published: Option<Published>,
+    /// A commit of this run's epoch is visible already.
+    pub(crate) visible: bool,
 }
 
 /// How a run ended well.
@@ -155,7 +159,7 @@ pub(crate) async fn run(parts: &Parts, begin: Begin, stop: StopSignal) -> RunRep
         newest_published: begin.newest_published,
         unrecorded: Vec::new(),
         recorded: None,
-        visible: false,
+        visible: begin.visible,
         cleaning: JoinSet::new(),
         failures: 0,
         last_begin: now,
@@ -559,46 +563,55 @@ impl Coordinator<'_> {
         if self.earlier.is_empty() || !self.visible || self.recorded.is_none() {
             return;
         }
-        let mut pending: Vec<_> = self
-            .commits
-            .waiting()
-            .map(|p| p.committable.clone())
-            .collect();
-        pending.extend(self.unrecorded.iter().map(|p| p.committable.clone()));
-        for listed in self.records.list() {
-            match self.records.read(listed.id).await {
-                Ok(record) => pending.extend(record.committables),
-                Err(error) => {
-                    tracing::warn!(%error, "what earlier runs left is not removed: it may be needed");
-                    self.earlier.clear();
-                    return;
-                }
-            }
-        }
+        let Some(pending) = self.pending().await else {
+            self.earlier.clear();
+            return;
+        };
         let earlier = std::mem::take(&mut self.earlier);
         let (run, target) = (self.run.clone(), Arc::clone(&self.parts.target));
         let registry = self.parts.registry.clone();
         self.cleaning.spawn(async move {
-            match target.clean(&run, &earlier, &pending).await {
-                Ok(report) => {
-                    tracing::info!(removed = report.removed, kept = report.kept, "cleaned");
-                    // With something kept, a later run must still know the prefix.
-                    if report.kept == 0
-                        && let Err(error) = registry.forget_before(&run.job, run.epoch).await
-                    {
-                        tracing::warn!(%error, "old registrations stay");
-                    }
-                }
-                Err(error) => tracing::warn!(%error, "left-overs of earlier runs stay for now"),
-            }
+            cleaning::clean(target.as_ref(), &registry, &run, &earlier, &pending).await;
         });
+    }
+
+    /// All committables that may still be published.
+    async fn pending(&mut self) -> Option<Vec<Committable>> {
+        let mut pending = cleaning::recorded(&self.records).await?;
+        let waiting = self.commits.waiting().chain(&self.unrecorded);
+        pending.extend(waiting.map(|p| p.committable.clone()));
+        Some(pending)
     }
 
     /// Everything is published: leave the note, let cleaning end.
     async fn farewell(&mut self) {
+        self.take_over().await;
         self.commits.leave_note().await;
         self.clean().await;
         while self.cleaning.join_next().await.is_some() {}
+    }
+
+    /// A run that brought no rows has no commit of its own, without which nothing may be removed: it
+    /// publishes an empty one where an earlier run has left something \[R-13].
+    async fn take_over(&mut self) {
+        if self.earlier.is_empty() || self.visible || self.recorded.is_none() {
+            return;
+        }
+        let Some(pending) = self.pending().await else {
+            return;
+        };
+        let target = &self.parts.target;
+        match target.leftovers(&self.run, &self.earlier, &pending).await {
+            Ok(0) => {}
+            Ok(files) => {
+                if let Some(published) = self.commits.take_over().await {
+                    tracing::info!(files, "took over from a run that left files behind");
+                    self.newest_published = Some(published);
+                    self.visible = true;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "left-overs of earlier runs are not looked for"),
+        }
     }
 
     /// Beyond the limit sources and new checkpoints wait; commits go on being retried.

@@ -15,6 +15,7 @@ use tidegate_sink::{
     Published, RecoveryManager, Resolution, Restored, Run, RunPrefix, Standing,
 };
 
+use crate::cleaning;
 use crate::error::{RecordTrouble, RuntimeError};
 use crate::job::Parts;
 use crate::mismatch::{MismatchReport, Why};
@@ -69,6 +70,8 @@ struct Settled {
     above: u64,
     /// A way out was taken.
     resolved: bool,
+    /// Something of the last run was published under this run's epoch.
+    visible: bool,
 }
 
 pub(crate) async fn start(
@@ -100,7 +103,6 @@ pub(crate) async fn start(
         Look::Mismatch(_) => true,
         Look::Fits { pending } => pending,
     };
-    drop(looking);
     let mut prepared = None;
     if !pending && let Some(record) = &found.record {
         let state = decode(&record.positions, record.id)?;
@@ -109,13 +111,17 @@ pub(crate) async fn start(
             // Looking into splits takes time, in which a run that is still there may go on.
             let idle = state.active.is_empty() && discovery.splits.is_empty();
             let gone = !found.status.may_be_running();
-            if discovery.complete && (idle || gone && nothing_new(parts, &state, &discovery).await)
+            if discovery.complete
+                && (idle || gone && nothing_new(parts, &state, &discovery).await)
+                && !left_behind(parts, &found, looking.as_mut()).await
             {
                 return Ok(Begun::NothingNew);
             }
             prepared = Some((state, enumerator, discovery));
         }
     }
+
+    drop(looking);
 
     let run = parts.registry.claim(&claim(parts, &found, ways)).await?;
     parts.claimed(run.epoch);
@@ -172,7 +178,44 @@ pub(crate) async fn start(
         last_positions: settled.last_positions,
         published_positions: settled.published_positions,
         newest_published: settled.newest_published,
+        visible: settled.visible,
     })))
+}
+
+/// True where killed runs left files that only a run of its own may remove \[R-13]. Where the newest run
+/// published everything and was killed before it had removed what runs before it left, that is done
+/// here for it: its own epoch fences them.
+async fn left_behind(parts: &Parts, found: &Found, committer: &mut dyn Committer) -> bool {
+    let newest = looking_run(parts, found);
+    let earlier = found.status.earlier(newest.epoch);
+    if earlier.is_empty() && !found.status.may_be_running() {
+        return false;
+    }
+    let Some(pending) = cleaning::recorded(&found.records).await else {
+        return false;
+    };
+    let recorded = found.record.as_ref().map(|record| record.epoch) == Some(newest.epoch);
+    if recorded && !earlier.is_empty() {
+        let history = committer.history().await;
+        if history.is_ok_and(|history| history.newest_epoch == Some(newest.epoch)) {
+            let (target, registry) = (parts.target.as_ref(), &parts.registry);
+            cleaning::clean(target, registry, &newest, &earlier, &pending).await;
+        }
+    }
+    let epoch = Epoch(newest.epoch.0 + 1);
+    let next = Run {
+        epoch,
+        prefix: run_prefix(&newest.user, epoch),
+        ..newest
+    };
+    let all = found.status.earlier(epoch);
+    match parts.target.leftovers(&next, &all, &pending).await {
+        Ok(files) => files > 0,
+        Err(error) => {
+            tracing::warn!(%error, "left-overs of earlier runs are not looked for");
+            false
+        }
+    }
 }
 
 /// The user of the registration, else of the directory, else a new one; and its newest record.
@@ -481,6 +524,7 @@ async fn settle(
                     newest_published: None,
                     above: 0,
                     resolved: false,
+                    visible: false,
                 }));
             }
             Look::Mismatch(why) => Some(why),
@@ -553,6 +597,7 @@ async fn restore(
             "settled what the last run left"
         );
     }
+    let visible = !published.is_empty();
     let newest = published
         .into_iter()
         .chain(skipped)
@@ -568,6 +613,7 @@ async fn restore(
         newest_published: newest.or_else(|| record.newest_published.clone()),
         above: record.id.0,
         resolved: false,
+        visible,
     }))
 }
 
@@ -658,6 +704,7 @@ fn fresh(history: JobHistory) -> Settled {
         newest_published: history.newest,
         above: 0,
         resolved: true,
+        visible: false,
     }
 }
 

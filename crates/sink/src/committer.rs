@@ -167,6 +167,15 @@ pub trait Committer: Send {
         committable: &'a Committable,
     ) -> BoxFuture<'a, Result<Outcome, SinkError>>;
 
+    /// As [`Committer::commit`], but an empty committable makes a version too: one of this run's
+    /// epoch, after which no earlier run can publish any more, so that what it left may be removed
+    /// \[R-13]. Such a version carries no positions: the next commit compares with the last
+    /// non-empty one \[R-9].
+    fn take_over<'a>(
+        &'a mut self,
+        committable: &'a Committable,
+    ) -> BoxFuture<'a, Result<Outcome, SinkError>>;
+
     /// Compares a checkpoint with the table, on this job's own snapshots and note.
     fn standing<'a>(&'a mut self, saved: &'a Saved) -> BoxFuture<'a, Result<Standing, SinkError>>;
 

@@ -43,7 +43,8 @@ pub struct CleanReport {
     /// Objects removed.
     pub removed: u64,
     /// Objects of earlier runs that only a pending committable refers to, or that could not be
-    /// removed: a later run must look again. What a visible version refers to is not counted.
+    /// removed, or may not be yet: a later run must look again. What a visible version refers to is
+    /// not counted.
     pub kept: u64,
 }
 
@@ -80,4 +81,13 @@ pub trait Target: Send + Sync {
         earlier: &'a [RunPrefix],
         pending: &'a [Committable],
     ) -> BoxFuture<'a, Result<CleanReport, SinkError>>;
+
+    /// How many objects [`Target::clean`] would remove, whether or not the own run has a visible
+    /// commit: where there are any, [`Committer::take_over`] makes it one.
+    fn leftovers<'a>(
+        &'a self,
+        run: &'a Run,
+        earlier: &'a [RunPrefix],
+        pending: &'a [Committable],
+    ) -> BoxFuture<'a, Result<u64, SinkError>>;
 }

@@ -106,12 +106,15 @@ impl StreamBuilder {
             .await?;
         let mut committer = PaimonCommitter::open(self.table.store().clone(), run.clone()).await?;
         let mut newest = record.as_ref().and_then(|r| r.newest_published.clone());
+        let mut visible = false;
         match &record {
             Some(record) => {
                 let restored = RestoreOnly::new(&mut committer)
                     .restore(&record.saved())
                     .await?;
-                newest = settled(restored)?.or(newest);
+                let (settled, ours) = settled(restored)?;
+                newest = settled.or(newest);
+                visible = ours;
             }
             None => {
                 let history = committer.history().await?;
@@ -147,20 +150,22 @@ impl StreamBuilder {
             pending: Vec::new(),
             newest,
             retain: self.retain,
-            visible: false,
+            visible,
             cleaned: status.runs.is_empty(),
         })
     }
 }
 
-/// What recovery came to: the newest commit that is known to be published, or why it stopped.
-fn settled(restored: Restored) -> Result<Option<Published>> {
+/// What recovery came to: the newest commit that is known to be published, and whether this run has
+/// published any; or why it stopped.
+fn settled(restored: Restored) -> Result<(Option<Published>, bool)> {
     match restored {
         Restored::Continue { published, skipped }
-        | Restored::RestartRequired { published, skipped } => Ok(published
-            .into_iter()
-            .chain(skipped)
-            .max_by_key(|p| p.identifier)),
+        | Restored::RestartRequired { published, skipped } => {
+            let ours = !published.is_empty();
+            let all = published.into_iter().chain(skipped);
+            Ok((all.max_by_key(|p| p.identifier), ours))
+        }
         Restored::Mismatch(mismatch) => Err(Error::Mismatch(format!(
             "checkpoint and table disagree: {mismatch:?}; `tidegate run --on-mismatch` shows the ways out"
         ))),
@@ -253,14 +258,15 @@ impl Stream {
         self.settle().await?;
         if self.moved {
             probe::hit(probe::BEFORE_CHECKPOINT);
-            self.take(RecordKind::Checkpoint).await?;
+            self.take(RecordKind::Checkpoint, false).await?;
             self.settle().await?;
         }
         Ok(self.newest.clone())
     }
 
-    /// Prepares a checkpoint: its rows are durable, its record is yet to be written.
-    async fn take(&mut self, kind: RecordKind) -> Result<()> {
+    /// Prepares a checkpoint: its rows are durable, its record is yet to be written. One that
+    /// `takes_over` is published although it is empty.
+    async fn take(&mut self, kind: RecordKind, takes_over: bool) -> Result<()> {
         self.enter()?;
         let id = self.next;
         let messages = self.writer.prepare().await?;
@@ -291,6 +297,8 @@ impl Stream {
         record.newest_published.clone_from(&self.newest);
         if !empty {
             self.last_positions = Some(positions);
+        }
+        if !empty || takes_over {
             record.committables.push(committable);
         }
         record.last_positions.clone_from(&self.last_positions);
@@ -304,6 +312,10 @@ impl Stream {
     /// Writes the record that is not written yet, then publishes what is complete: in this order,
     /// since what is published without a record could not be told from another run's work.
     async fn settle(&mut self) -> Result<()> {
+        self.settle_with(false).await
+    }
+
+    async fn settle_with(&mut self, takes_over: bool) -> Result<()> {
         if let Some(record) = &self.unwritten {
             // Offered again after a lost answer, the bytes are the same.
             self.records.write(record).await?;
@@ -313,13 +325,17 @@ impl Stream {
             self.pending.extend(record.committables);
             probe::hit(probe::RECORDED);
         }
-        self.publish().await
+        self.publish(takes_over).await
     }
 
-    async fn publish(&mut self) -> Result<()> {
+    async fn publish(&mut self, takes_over: bool) -> Result<()> {
         let any = !self.pending.is_empty();
         while let Some(committable) = self.pending.first() {
-            match self.committer.commit(committable).await? {
+            let outcome = match takes_over {
+                true => self.committer.take_over(committable).await?,
+                false => self.committer.commit(committable).await?,
+            };
+            match outcome {
                 Outcome::Published(done) | Outcome::AlreadyPublished(done) => {
                     self.newest = Some(done);
                     self.visible = true;
@@ -348,12 +364,25 @@ impl Stream {
         }
         let status = self.registry.job(&self.run.job).await?;
         let earlier = status.earlier(self.run.epoch);
-        self.target.clean(&self.run, &earlier, &[]).await?;
-        self.registry
-            .forget_before(&self.run.job, self.run.epoch)
-            .await?;
+        let report = self.target.clean(&self.run, &earlier, &[]).await?;
+        if report.kept == 0 {
+            self.registry
+                .forget_before(&self.run.job, self.run.epoch)
+                .await?;
+        }
         self.cleaned = true;
         Ok(())
+    }
+
+    /// True where earlier runs left files which this one may not remove yet, because it has no commit
+    /// of its own \[R-13].
+    async fn left_behind(&self) -> Result<bool> {
+        if self.cleaned || self.visible {
+            return Ok(false);
+        }
+        let status = self.registry.job(&self.run.job).await?;
+        let earlier = status.earlier(self.run.epoch);
+        Ok(self.target.leftovers(&self.run, &earlier, &[]).await? > 0)
     }
 
     /// A last checkpoint, the published note and a clean end.
@@ -362,8 +391,9 @@ impl Stream {
     /// As [`Stream::checkpoint`]; the stream can then be opened again.
     pub async fn finish(mut self) -> Result<Option<Published>> {
         self.settle().await?;
-        self.take(RecordKind::EndOfInput).await?;
-        self.settle().await?;
+        let takes_over = self.left_behind().await?;
+        self.take(RecordKind::EndOfInput, takes_over).await?;
+        self.settle_with(takes_over).await?;
         self.committer.leave_note().await?;
         let last = CheckpointId(self.next.0.saturating_sub(1));
         let ended = Ended::new(EndKind::Finished, Some(last), now_millis());

@@ -235,4 +235,15 @@ impl Target for TableTarget {
             Ok(tidegate_commit::clean(self.table.store(), run, earlier, pending, true).await?)
         })
     }
+
+    fn leftovers<'a>(
+        &'a self,
+        run: &'a Run,
+        earlier: &'a [RunPrefix],
+        pending: &'a [Committable],
+    ) -> BoxFuture<'a, Result<u64, SinkError>> {
+        Box::pin(async move {
+            Ok(tidegate_commit::leftovers(self.table.store(), run, earlier, pending).await?)
+        })
+    }
 }

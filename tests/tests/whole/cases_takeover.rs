@@ -106,6 +106,77 @@ fn b14_the_position_in_the_table_wins_where_the_other_record_of_progress_is_gone
     lab.whole(200);
 }
 
+/// [R-13] Files of a killed run go with the next one, whatever that brings: only what was left to publish,
+/// nothing but an end, or not even an epoch.
+#[test]
+fn what_killed_runs_left_goes_with_the_next_run_also_where_that_brings_no_rows() {
+    let killed_at = |lab: &Lab, place: &str| {
+        let job = lab.spawn(&["run", "job.yaml"], &[("TIDEGATE_STOP_AT", place)]);
+        job.wait().killed();
+    };
+    let idle = |lab: &Lab, rows| {
+        let job = lab.start_job(&[]);
+        let log = lab.path("checkpoints");
+        let before = newest(&log);
+        wait_until("its first checkpoint", || newest(&log) > before);
+        job.signal("TERM");
+        job.wait().expect(143);
+        lab.whole(rows).snapshots.len()
+    };
+    let watched = || {
+        let lab = Lab::new();
+        let file = lab.write("in/a.csv", format!("id,v\n{}", csv(1..=10)));
+        let source = ", watch: true, poll: 20 ms";
+        lab.files("in/*.csv", source, COLUMNS, "", Some("50 ms"));
+        // Its manifests are there, and no snapshot names them.
+        killed_at(&lab, "before-publish:1");
+        assert!(!lab.judge().orphans.is_empty());
+        (lab, file)
+    };
+    let (lab, _) = watched();
+    assert_eq!(idle(&lab, 10), 1, "published by recovery");
+
+    let (lab, file) = watched();
+    killed_at(&lab, "published:1");
+    assert!(!lab.judge().orphans.is_empty());
+    assert_eq!(idle(&lab, 10), 2, "an empty snapshot of its own");
+    assert_eq!(idle(&lab, 10), 2, "and none where nothing is to be removed");
+    append(&file, &csv(11..=20));
+    lab.run(&BOUNDED).expect(0);
+    lab.whole(20);
+
+    let lab = Lab::new();
+    lab.write("in/a.csv", format!("id,v\n{}", csv(1..=10)));
+    lab.files("in/*.csv", "", COLUMNS, "", None);
+    killed_at(&lab, "before-publish:1");
+    killed_at(&lab, "published:1");
+    assert!(!lab.judge().orphans.is_empty());
+    // The second of them left no record, which would keep the first from writing one: a third run does.
+    lab.run(&[]).expect(0);
+    assert_eq!(lab.whole(10).snapshots.len(), 2);
+    lab.run(&[]).expect(0).says(&["nothing new"]);
+    assert_eq!(lab.whole(10).snapshots.len(), 2);
+}
+
+/// The largest id among the records of a checkpoint folder.
+fn newest(folder: &Path) -> u64 {
+    let mut newest = 0;
+    let mut open = vec![folder.to_path_buf()];
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let id = name
+                .strip_prefix("checkpoint-")
+                .and_then(|id| id.parse().ok());
+            newest = newest.max(id.unwrap_or(0));
+            if entry.path().is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    newest
+}
+
 /// A run that was stopped after it had begun its first publish and before that took effect. Whether it is
 /// stopped in time is for the machine to say: where it is not, another one is tried.
 fn asleep_before_its_publish() -> (Lab, Running) {

@@ -1,7 +1,7 @@
 //! Wrong input of every kind ends in a clear error with a documented exit code, and nothing is lost.
 
 use std::fs;
-use tidegate_tests::lab::{Generator, Lab, TABLE};
+use tidegate_tests::lab::{Generator, Lab, TABLE, wait_until};
 
 const COLUMNS: &str = "id: BIGINT NOT NULL, v: STRING";
 
@@ -732,37 +732,45 @@ fn a_way_out_tells_many_like_steps_as_one() {
     assert!(done.stderr.contains("of them)"), "{}", done.stderr);
 }
 
-/// [R-9] `commit.force-create-snapshot`: every checkpoint has its snapshot, empty ones carry positions,
-/// and the chain holds through a crash.
+/// [R-9] `commit.force-create-snapshot`: every checkpoint has its snapshot. Empty ones carry no positions,
+/// so that what is read without rows coming of it does not part the chain, through a crash too.
 #[test]
-fn r_9_forced_empty_commits_carry_positions() {
+fn r_9_forced_empty_commits_keep_the_chain() {
     let lab = Lab::new();
-    lab.generator(&Generator {
-        rows: Some(6),
-        rate: Some(2),
-        interval: Some("30 ms"),
-        ..Generator::default()
-    });
+    let csv = |ids: std::ops::RangeInclusive<i64>| -> String {
+        ids.map(|id| format!("{id},v\n")).collect()
+    };
+    lab.write("in/a.csv", format!("id,v\n{}", csv(1..=10)));
+    let source = ", watch: true, poll: 20 ms";
+    lab.files(
+        "in/*.csv",
+        source,
+        "id: BIGINT NOT NULL, v: STRING",
+        "",
+        Some("40 ms"),
+    );
     let forced = ["--set", "sink.options.commit.force-create-snapshot=true"];
-    let crash = [&["run", "job.yaml"][..], &forced].concat();
-    lab.spawn(&crash, &[("TIDEGATE_STOP_AT", "notified:5")])
-        .wait()
-        .killed();
-    lab.run(&forced).expect(0);
-    let found = lab.whole(6);
-    let empty = found
-        .snapshots
-        .iter()
-        .filter(|s| s["deltaRecordCount"] == 0)
-        .count();
-    assert!(empty > 0, "{empty} of {}", found.snapshots.len());
+    for file in ["b", "c"] {
+        let crash = [&["run", "job.yaml"][..], &forced].concat();
+        let job = lab.spawn(&crash, &[("TIDEGATE_STOP_AT", "published:40")]);
+        wait_until("rows", || lab.published() > 1);
+        // Positions move, and no row comes of it.
+        lab.write(&format!("in/{file}.csv"), "id,v\n");
+        job.wait().killed();
+    }
+    lab.write("in/d.csv", format!("id,v\n{}", csv(11..=20)));
+    lab.run(&[&forced[..], &["--set", "source.watch=false"]].concat())
+        .expect(0);
+    let found = lab.whole(20);
+    let (mut empty, mut full) = (0, 0);
     for snapshot in &found.snapshots {
         let properties = snapshot["properties"].as_object().unwrap();
-        assert!(
-            properties
-                .keys()
-                .any(|k| k.starts_with("tidegate.positions")),
-            "{snapshot}"
-        );
+        let carries = properties
+            .keys()
+            .any(|k| k.starts_with("tidegate.positions"));
+        let brings = snapshot["deltaRecordCount"] != 0;
+        assert_eq!(carries, brings, "{snapshot}");
+        *(if brings { &mut full } else { &mut empty }) += 1;
     }
+    assert!(empty > 70 && full == 2, "{empty} empty, {full} with rows");
 }

@@ -519,7 +519,21 @@ async fn b26_an_empty_checkpoint_makes_no_snapshot_unless_options_ask_for_one() 
         committer.commit(&empty).await.unwrap(),
         Outcome::AlreadyPublished(_)
     ));
-    assert_eq!(table.check().await.identifiers(), [1]);
+    // Forced ones carry no positions, for this committer and for one that reads the table.
+    let two = table.committable(&committer, 2, None).await;
+    assert!(is_published(&committer.commit(&two).await.unwrap()));
+    let empty = combine(&committer, 3, Some(2), vec![]);
+    assert!(is_published(&committer.commit(&empty).await.unwrap()));
+    let four = table.committable(&committer, 4, Some(2)).await;
+    assert!(is_published(&committer.commit(&four).await.unwrap()));
+    let empty = combine(&committer, 5, Some(4), vec![]);
+    assert!(is_published(&committer.commit(&empty).await.unwrap()));
+    let mut restarted = table.committer(&run("user", 2)).await;
+    let six = table.committable(&restarted, 6, Some(4)).await;
+    assert!(is_published(&restarted.commit(&six).await.unwrap()));
+    let checked = table.check().await;
+    assert_eq!(checked.identifiers(), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(checked.orphans, Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -1,13 +1,13 @@
 //! Reported problems of upkeep: what may be deleted, what a compaction removes, how metadata grows
 //! (`B27` … in the names).
 
-use tidegate_commit::{clean, committable, latest_snapshot};
+use tidegate_commit::{clean, committable, latest_snapshot, leftovers};
 use tidegate_model::{CommitMessage, CompactIncrement, layout};
-use tidegate_sink::Committer;
+use tidegate_sink::{CleanReport, Committer, Outcome};
 use tidegate_storage::{ErrorKind, Fault, Op, Rule};
 
 use crate::cases::{PUBLISH, faulty};
-use crate::common::{Table, combine, is_published, run, run_of};
+use crate::common::{Table, combine, is_published, is_visible, run, run_of};
 
 #[tokio::test]
 async fn b28_clean_up_keeps_what_a_pending_commit_or_a_tag_names() {
@@ -66,6 +66,76 @@ async fn b28_clean_up_keeps_what_a_pending_commit_or_a_tag_names() {
         1,
         "{file} waits for its commit"
     );
+}
+
+/// A run without rows makes an empty snapshot of its own, which keeps an older run from publishing
+/// what is then removed; the next commit still follows the last one that was not empty.
+#[tokio::test]
+async fn a_run_without_rows_takes_over_from_one_that_left_files_behind() {
+    let table = Table::memory(&[]).await;
+    let first = run("user", 1);
+    let mut older = table.committer(&first).await;
+    let one = table.committable(&older, 1, None).await;
+    assert!(is_published(&older.commit(&one).await.unwrap()));
+    // Prepared, and never recorded.
+    let late = table.committable(&older, 2, Some(1)).await;
+
+    let second = run("user", 2);
+    let prefixes = std::slice::from_ref(&first.prefix);
+    assert_eq!(
+        leftovers(&table.store, &second, prefixes, &[])
+            .await
+            .unwrap(),
+        1
+    );
+    let held = std::slice::from_ref(&late);
+    assert_eq!(
+        leftovers(&table.store, &second, prefixes, held)
+            .await
+            .unwrap(),
+        0
+    );
+    let early = clean(&table.store, &second, prefixes, &[], true)
+        .await
+        .unwrap();
+    assert_eq!(
+        early,
+        CleanReport {
+            removed: 0,
+            kept: 1
+        },
+        "its registration must stay"
+    );
+
+    let mut committer = table.committer(&second).await;
+    let empty = combine(&committer, 2, Some(1), vec![]);
+    assert!(is_published(&committer.take_over(&empty).await.unwrap()));
+    // Offered again as after a crash.
+    let mut again = table.committer(&second).await;
+    assert!(is_visible(&again.take_over(&empty).await.unwrap()));
+    let fenced = older.commit(&late).await.unwrap();
+    assert!(matches!(fenced, Outcome::Fenced(_)), "{fenced:?}");
+    let report = clean(&table.store, &second, prefixes, &[], true)
+        .await
+        .unwrap();
+    assert_eq!(
+        report,
+        CleanReport {
+            removed: 1,
+            kept: 0
+        }
+    );
+    assert_eq!(
+        leftovers(&table.store, &second, prefixes, &[])
+            .await
+            .unwrap(),
+        0
+    );
+    let three = table.committable(&committer, 3, Some(1)).await;
+    assert!(is_published(&committer.commit(&three).await.unwrap()));
+    let checked = table.check().await;
+    assert_eq!(checked.orphans, Vec::<String>::new());
+    assert_eq!(checked.identifiers(), [1, 2, 3]);
 }
 
 #[tokio::test]

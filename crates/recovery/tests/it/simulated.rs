@@ -127,6 +127,46 @@ pub fn context(checkpoint: u64) -> CommitContext {
     }
 }
 
+impl SimCommitter {
+    fn publish(
+        &mut self,
+        committable: &Committable,
+        takes_over: bool,
+    ) -> Result<Outcome, SinkError> {
+        if self.failing > 0 {
+            self.failing -= 1;
+            return Err(SinkError::new(ErrorKind::Transient, "no network"));
+        }
+        let mut commits = self.table.0.lock().unwrap();
+        let published = Published {
+            identifier: committable.identifier,
+            digest: Some(committable.digest),
+            version: commits.len() as u64 + 1,
+            token: format!("t{}", committable.identifier),
+        };
+        if let Some(there) = commits
+            .iter()
+            .find(|c| c.identifier == committable.identifier)
+        {
+            return Ok(match there.digest == committable.digest {
+                true => Outcome::AlreadyPublished(published),
+                false => Outcome::Fenced("other content".into()),
+            });
+        }
+        if committable.payload.is_empty() && !takes_over {
+            return Ok(Outcome::Empty);
+        }
+        let number = |b: &[u8]| u64::from_be_bytes(b.try_into().unwrap());
+        let range = |b: &[u8]| (b[0], number(&b[1..9]), number(&b[9..17]));
+        commits.push(SimCommit {
+            identifier: committable.identifier,
+            digest: committable.digest,
+            ranges: committable.payload.chunks(17).map(range).collect(),
+        });
+        Ok(Outcome::Published(published))
+    }
+}
+
 impl Committer for SimCommitter {
     fn combine(
         &self,
@@ -159,39 +199,14 @@ impl Committer for SimCommitter {
         &'a mut self,
         committable: &'a Committable,
     ) -> BoxFuture<'a, Result<Outcome, SinkError>> {
-        Box::pin(async move {
-            if self.failing > 0 {
-                self.failing -= 1;
-                return Err(SinkError::new(ErrorKind::Transient, "no network"));
-            }
-            let mut commits = self.table.0.lock().unwrap();
-            let published = Published {
-                identifier: committable.identifier,
-                digest: Some(committable.digest),
-                version: commits.len() as u64 + 1,
-                token: format!("t{}", committable.identifier),
-            };
-            if let Some(there) = commits
-                .iter()
-                .find(|c| c.identifier == committable.identifier)
-            {
-                return Ok(match there.digest == committable.digest {
-                    true => Outcome::AlreadyPublished(published),
-                    false => Outcome::Fenced("other content".into()),
-                });
-            }
-            if committable.payload.is_empty() {
-                return Ok(Outcome::Empty);
-            }
-            let number = |b: &[u8]| u64::from_be_bytes(b.try_into().unwrap());
-            let range = |b: &[u8]| (b[0], number(&b[1..9]), number(&b[9..17]));
-            commits.push(SimCommit {
-                identifier: committable.identifier,
-                digest: committable.digest,
-                ranges: committable.payload.chunks(17).map(range).collect(),
-            });
-            Ok(Outcome::Published(published))
-        })
+        Box::pin(async move { self.publish(committable, false) })
+    }
+
+    fn take_over<'a>(
+        &'a mut self,
+        committable: &'a Committable,
+    ) -> BoxFuture<'a, Result<Outcome, SinkError>> {
+        Box::pin(async move { self.publish(committable, true) })
     }
 
     fn standing<'a>(&'a mut self, saved: &'a Saved) -> BoxFuture<'a, Result<Standing, SinkError>> {

@@ -194,6 +194,7 @@ impl Router<RecordBatch> for LakeRouter {
 struct LakeCommitter {
     lake: Lake,
     user: CommitUser,
+    epoch: u64,
 }
 
 fn published(commit: &LakeCommit, version: usize) -> Published {
@@ -210,6 +211,93 @@ impl LakeCommitter {
         let inner = self.lake.lock();
         let all = inner.commits.iter().cloned().enumerate();
         all.filter(|(_, c)| c.user == self.user.as_str()).collect()
+    }
+}
+
+impl LakeCommitter {
+    async fn publish(
+        &mut self,
+        committable: &Committable,
+        takes_over: bool,
+    ) -> Result<Outcome, SinkError> {
+        // A real one waits for its store.
+        tokio::task::yield_now().await;
+        let fault = {
+            let mut inner = self.lake.lock();
+            match inner.down {
+                true => Some(CommitFault::Transient),
+                false if inner.faults.is_empty() => None,
+                false => Some(inner.faults.remove(0)),
+            }
+        };
+        let mut lost = false;
+        match fault {
+            Some(CommitFault::Transient) => {
+                return Err(SinkError::new(ErrorKind::Transient, "no network"));
+            }
+            Some(CommitFault::Undecided) => return Ok(Outcome::Undecided("no answer".into())),
+            Some(CommitFault::Refused) => return Ok(Outcome::Refused("conflict".into())),
+            Some(CommitFault::Final) => {
+                return Err(SinkError::new(ErrorKind::Corrupt, "manifest is broken"));
+            }
+            Some(CommitFault::Slow(delay)) => tokio::time::sleep(delay).await,
+            Some(CommitFault::AnswerLost) => lost = true,
+            None => {}
+        }
+        let payload = Payload::of(committable);
+        let mine = self.mine();
+        if let Some((at, there)) = mine
+            .iter()
+            .find(|(_, c)| c.identifier == committable.identifier.0)
+        {
+            return Ok(match there.digest == committable.digest {
+                true => Outcome::AlreadyPublished(published(there, *at)),
+                false => Outcome::Fenced("other content under our identifier".into()),
+            });
+        }
+        if mine.iter().any(|(_, c)| c.epoch > self.epoch) {
+            return Ok(Outcome::Fenced("a newer epoch has committed".into()));
+        }
+        //
+        if let (Some((_, last)), Some((active, finished))) = (mine.last(), &payload.replaces)
+            && (last.positions.active != *active || last.positions.finished != *finished)
+        {
+            return Ok(Outcome::Refused("the source positions moved".into()));
+        }
+        let mut positions = Positions {
+            active: payload.active,
+            finished: payload.finished,
+        };
+        if payload.files.is_empty() {
+            if !takes_over && !self.lake.lock().force_empty {
+                return Ok(Outcome::Empty);
+            }
+            positions = mine
+                .last()
+                .map_or_else(Positions::default, |(_, c)| c.positions.clone());
+        }
+        probe::hit(probe::BEFORE_PUBLISH);
+        let mut inner = self.lake.lock();
+        assert!(
+            payload.files.iter().all(|f| inner.files.contains_key(f)),
+            "nothing lost"
+        );
+        let commit = LakeCommit {
+            user: self.user.to_string(),
+            identifier: committable.identifier.0,
+            epoch: self.epoch,
+            digest: committable.digest,
+            files: payload.files,
+            positions,
+        };
+        let done = published(&commit, inner.commits.len());
+        inner.commits.push(commit);
+        drop(inner);
+        probe::hit(probe::PUBLISHED);
+        if lost {
+            return Ok(Outcome::Undecided("the answer was lost".into()));
+        }
+        Ok(Outcome::Published(done))
     }
 }
 
@@ -252,88 +340,21 @@ impl Committer for LakeCommitter {
     }
 
     fn is_empty(&self, committable: &Committable) -> Result<bool, SinkError> {
-        let forced = self.lake.lock().force_empty;
-        Ok(Payload::of(committable).files.is_empty() && !forced)
+        Ok(Payload::of(committable).files.is_empty())
     }
 
     fn commit<'a>(
         &'a mut self,
         committable: &'a Committable,
     ) -> BoxFuture<'a, Result<Outcome, SinkError>> {
-        Box::pin(async move {
-            // A real one waits for its store.
-            tokio::task::yield_now().await;
-            let fault = {
-                let mut inner = self.lake.lock();
-                match inner.down {
-                    true => Some(CommitFault::Transient),
-                    false if inner.faults.is_empty() => None,
-                    false => Some(inner.faults.remove(0)),
-                }
-            };
-            let mut lost = false;
-            match fault {
-                Some(CommitFault::Transient) => {
-                    return Err(SinkError::new(ErrorKind::Transient, "no network"));
-                }
-                Some(CommitFault::Undecided) => return Ok(Outcome::Undecided("no answer".into())),
-                Some(CommitFault::Refused) => return Ok(Outcome::Refused("conflict".into())),
-                Some(CommitFault::Final) => {
-                    return Err(SinkError::new(ErrorKind::Corrupt, "manifest is broken"));
-                }
-                Some(CommitFault::Slow(delay)) => tokio::time::sleep(delay).await,
-                Some(CommitFault::AnswerLost) => lost = true,
-                None => {}
-            }
-            let payload = Payload::of(committable);
-            let mine = self.mine();
-            if let Some((at, there)) = mine
-                .iter()
-                .find(|(_, c)| c.identifier == committable.identifier.0)
-            {
-                return Ok(match there.digest == committable.digest {
-                    true => Outcome::AlreadyPublished(published(there, *at)),
-                    false => Outcome::Fenced("other content under our identifier".into()),
-                });
-            }
-            if mine.iter().any(|(_, c)| c.epoch > payload.epoch) {
-                return Ok(Outcome::Fenced("a newer epoch has committed".into()));
-            }
-            //
-            if let (Some((_, last)), Some((active, finished))) = (mine.last(), &payload.replaces)
-                && (last.positions.active != *active || last.positions.finished != *finished)
-            {
-                return Ok(Outcome::Refused("the source positions moved".into()));
-            }
-            if payload.files.is_empty() && !self.lake.lock().force_empty {
-                return Ok(Outcome::Empty);
-            }
-            probe::hit(probe::BEFORE_PUBLISH);
-            let mut inner = self.lake.lock();
-            assert!(
-                payload.files.iter().all(|f| inner.files.contains_key(f)),
-                "nothing lost"
-            );
-            let commit = LakeCommit {
-                user: self.user.to_string(),
-                identifier: committable.identifier.0,
-                epoch: payload.epoch,
-                digest: committable.digest,
-                files: payload.files,
-                positions: Positions {
-                    active: payload.active,
-                    finished: payload.finished,
-                },
-            };
-            let done = published(&commit, inner.commits.len());
-            inner.commits.push(commit);
-            drop(inner);
-            probe::hit(probe::PUBLISHED);
-            if lost {
-                return Ok(Outcome::Undecided("the answer was lost".into()));
-            }
-            Ok(Outcome::Published(done))
-        })
+        Box::pin(self.publish(committable, false))
+    }
+
+    fn take_over<'a>(
+        &'a mut self,
+        committable: &'a Committable,
+    ) -> BoxFuture<'a, Result<Outcome, SinkError>> {
+        Box::pin(self.publish(committable, true))
     }
 
     fn standing<'a>(&'a mut self, saved: &'a Saved) -> BoxFuture<'a, Result<Standing, SinkError>> {
@@ -441,6 +462,23 @@ impl Committer for LakeCommitter {
     }
 }
 
+impl Lake {
+    fn left_behind(
+        &self,
+        run: &Run,
+        earlier: &[RunPrefix],
+        pending: &[Committable],
+    ) -> Vec<String> {
+        assert!(!earlier.contains(&run.prefix), "never one's own");
+        let inner = self.lock();
+        let mut used: Vec<String> = inner.commits.iter().flat_map(|c| c.files.clone()).collect();
+        used.extend(pending.iter().flat_map(|c| Payload::of(c).files));
+        let theirs = |name: &&String| earlier.iter().any(|prefix| name.starts_with(&prefix.0));
+        let all = inner.files.keys().filter(theirs);
+        all.filter(|name| !used.contains(name)).cloned().collect()
+    }
+}
+
 impl Target for Lake {
     type Batch = RecordBatch;
 
@@ -459,6 +497,7 @@ impl Target for Lake {
         let committer = LakeCommitter {
             lake: self.clone(),
             user: run.user.clone(),
+            epoch: run.epoch.0,
         };
         Box::pin(async move { Ok(Box::new(committer) as Box<_>) })
     }
@@ -494,21 +533,26 @@ impl Target for Lake {
         pending: &'a [Committable],
     ) -> BoxFuture<'a, Result<CleanReport, SinkError>> {
         Box::pin(async move {
-            assert!(!earlier.contains(&run.prefix), "never one's own");
-            let mut inner = self.lock();
-            let mine = inner.commits.iter().any(|c| c.epoch == run.epoch.0);
+            let mine = self.lock().commits.iter().any(|c| c.epoch == run.epoch.0);
             assert!(mine, "[R-13] only with a visible commit of its own epoch");
-            let mut used: Vec<String> =
-                inner.commits.iter().flat_map(|c| c.files.clone()).collect();
-            used.extend(pending.iter().flat_map(|c| Payload::of(c).files));
-            let before = inner.files.len();
-            inner.files.retain(|name, _| {
-                used.contains(name) || !earlier.iter().any(|prefix| name.starts_with(&prefix.0))
-            });
+            let left = self.left_behind(run, earlier, pending);
+            let mut inner = self.lock();
+            for name in &left {
+                inner.files.remove(name);
+            }
             Ok(CleanReport {
-                removed: (before - inner.files.len()) as u64,
+                removed: left.len() as u64,
                 kept: 0,
             })
         })
+    }
+
+    fn leftovers<'a>(
+        &'a self,
+        run: &'a Run,
+        earlier: &'a [RunPrefix],
+        pending: &'a [Committable],
+    ) -> BoxFuture<'a, Result<u64, SinkError>> {
+        Box::pin(async move { Ok(self.left_behind(run, earlier, pending).len() as u64) })
     }
 }

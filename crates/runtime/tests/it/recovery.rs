@@ -1,6 +1,9 @@
 //! How a start judges what it finds.
 
+use std::time::Duration;
+
 use tidegate_recovery::CheckpointStore;
+use tidegate_runtime::source::MemorySource;
 use tidegate_runtime::*;
 use tidegate_sink::*;
 
@@ -341,6 +344,87 @@ async fn r_13_left_overs_stay_until_the_own_run_is_visible() {
         status.runs.len(),
         1,
         "their registrations are gone, the newest stays"
+    );
+}
+
+/// A run that is killed in the middle leaves files; the next one publishes every row of `source` and
+/// is killed at `place` when its commit is visible, before it has cleaned.
+fn killed_twice(source: MemorySource, place: &'static str) -> Rig {
+    let mut rig = Rig::new(source);
+    block_on(rig.killed_after(MS(45)));
+    assert!(!rig.lake.orphans().is_empty());
+    rig.settings.checkpoints.interval = Some(MS(500));
+    assert!(crash_at(&rig, place, 1));
+    assert_eq!(rig.lake.rows().len(), 20);
+    assert!(!rig.lake.orphans().is_empty());
+    rig
+}
+
+/// A run without rows has no commit of its own, and an older run might publish after it has
+/// cleaned: where an older one left something it makes an empty commit at its end. The next
+/// commit finds the positions that it expects.
+#[test]
+fn r_13_a_run_without_rows_takes_over_by_an_empty_commit_before_it_cleans() {
+    let source = rows_in_splits(1, 4).unbounded();
+    let rig = killed_twice(source.clone(), probe::PUBLISHED);
+    for left_over in [true, false] {
+        let commits = rig.lake.identifiers().len();
+        block_on(stopped_after(&rig, MS(1200)));
+        assert!(rig.lake.orphans().is_empty(), "{:?}", rig.lake.orphans());
+        let made = rig.lake.identifiers().len() - commits;
+        assert_eq!(
+            made,
+            usize::from(left_over),
+            "only where there is something to remove"
+        );
+    }
+    source.push("split-0", batch(20..30));
+    block_on(stopped_after(&rig, MS(1200)));
+    rig.assert_exactly_once(30);
+    let status = block_on(rig.registry().job(&job())).unwrap();
+    assert_eq!(
+        status.runs.len(),
+        1,
+        "no registration of an older run is needed any more"
+    );
+}
+
+async fn stopped_after(rig: &Rig, time: Duration) {
+    let (stop, running) = crate::ends::start(rig).await;
+    tokio::time::sleep(time).await;
+    stop.request();
+    let end = running.await.unwrap().unwrap();
+    assert!(matches!(end, JobEnd::Stopped(_)), "{end:?}");
+}
+
+/// Where a run was killed after its last commit, before it had cleaned, the next start has
+/// nothing new and claims no epoch: it cleans under the epoch of the other one.
+#[test]
+fn r_13_nothing_new_removes_what_runs_before_the_newest_left() {
+    let rig = killed_twice(rows_in_splits(1, 4), probe::PUBLISHED);
+    let runs = block_on(rig.registry().job(&job())).unwrap().runs.len();
+    assert_eq!(runs, 2);
+    let end = block_on(rig.run()).unwrap();
+    assert_eq!(end, JobEnd::NothingNew);
+    rig.assert_exactly_once(20);
+    let status = block_on(rig.registry().job(&job())).unwrap();
+    assert_eq!(status.runs.len(), 1, "and its registration goes");
+}
+
+/// A run that publishes only what the one before had left does so under its own epoch.
+#[test]
+fn r_13_what_recovery_publishes_counts_as_the_own_commit() {
+    let mut rig = Rig::new(rows_in_splits(1, 4).unbounded());
+    rig.settings.checkpoints.interval = Some(MS(500));
+    block_on(rig.killed_after(MS(45)));
+    assert!(crash_at(&rig, probe::RECORDED, 1));
+    assert!(rig.lake.rows().is_empty() && !rig.lake.orphans().is_empty());
+    block_on(stopped_after(&rig, MS(1200)));
+    rig.assert_exactly_once(20);
+    assert_eq!(
+        rig.lake.identifiers().len(),
+        1,
+        "no commit but the one that was left"
     );
 }
 
