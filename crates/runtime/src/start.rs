@@ -103,8 +103,13 @@ pub(crate) async fn start(
         Look::Mismatch(_) => true,
         Look::Fits { pending } => pending,
     };
+    // An adoption is to be registered, or the next start would ask for it again.
+    let adopting = ways.adopt.is_some() && found.status.runs.is_empty();
     let mut prepared = None;
-    if !pending && let Some(record) = &found.record {
+    if !pending
+        && !adopting
+        && let Some(record) = &found.record
+    {
         let state = decode(&record.positions, record.id)?;
         if parts.source.boundedness() == Boundedness::Bounded {
             let (enumerator, discovery) = discover(parts, &state).await?;
@@ -231,6 +236,12 @@ async fn find(parts: &Parts, ways: &Ways) -> Result<Found, RuntimeError> {
         .into());
     }
     let registered = status.user();
+    if parts.settings.new_job && registered.is_some() {
+        tracing::warn!(
+            job = %parts.job,
+            "is registered already and goes on; a new job needs another name"
+        );
+    }
     let mut known = match parts.settings.new_job && registered.is_none() {
         true => None,
         false => {

@@ -315,6 +315,14 @@ async fn r_17_a_renamed_job_is_adopted_or_started_anew_never_guessed() {
         JobEnd::NothingNew
     );
 
+    // Also where there is nothing new: the next start need not be told again.
+    let rig = Rig::new(rows_in_splits(1, 4));
+    rig.finish().await;
+    let end = renamed(&rig, &|s| s.adopt = Some(job())).await.unwrap();
+    assert!(matches!(end, JobEnd::Finished(_)), "{end:?}");
+    assert_eq!(renamed(&rig, &|_| {}).await.unwrap(), JobEnd::NothingNew);
+    rig.assert_exactly_once(20);
+
     let mut rig = Rig::new(rows_in_splits(1, 40));
     half_way(&mut rig).await;
     let before = rig.lake.rows();
