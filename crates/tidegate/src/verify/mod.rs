@@ -5,10 +5,12 @@
 //! What [`verify`] looks at: snapshot ids without holes, each snapshot built on the one before it,
 //! lists and manifests with their recorded sizes, every ADD and DELETE replayed strictly (no file
 //! live twice, none added again after it was deleted), record counts, every data file with its
-//! recorded size, row count and statistics against its rows, and the marks of jobs: identifiers that
-//! grow, positions that are there and have the recorded hash.
+//! recorded size, row count and statistics against its rows, every row against the partition and bucket
+//! of its file, and the marks of jobs: identifiers that grow, positions that are there and have the
+//! recorded hash.
 
 mod bounds;
+mod place;
 mod pointers;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -16,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use futures::TryStreamExt;
 use tidegate_commit::{ActiveAt, Marks, positions_hash};
 use tidegate_model::{
-    CommitKind, EntryKind, FileIdentity, ManifestEntry, ManifestFile, Snapshot, layout,
+    CommitKind, EntryKind, FileIdentity, ManifestEntry, ManifestFile, Snapshot, TableSchema, layout,
 };
 use tidegate_scan::{At, TableReader, manifest, manifest_list};
 use tidegate_sink::Positions;
@@ -616,6 +618,21 @@ impl Check<'_> {
         let path = split.path.clone();
         plan.retain(|s| s.path == path);
         let schema = self.reader.schema(split.file.schema_id).await?;
+        let mut columns = plan.columns().to_vec();
+        let mut place = match place::Place::new(split, &schema, &mut columns) {
+            Ok(place) => Some(place),
+            Err(why) => {
+                self.report.error(
+                    &path,
+                    format!("where its rows belong cannot be told: {why}"),
+                );
+                None
+            }
+        };
+        plan = plan.with_file_columns(&TableSchema {
+            fields: columns,
+            ..schema.clone()
+        });
         let mut bounds = bounds::Bounds::new(&split.file, &schema, plan.columns());
         let mut rows = 0u64;
         let mut batches = match plan.read() {
@@ -630,6 +647,9 @@ impl Check<'_> {
                 Ok(Some(batch)) => {
                     rows += batch.num_rows() as u64;
                     bounds.look(&batch);
+                    if let Some(place) = &mut place {
+                        place.look(&batch);
+                    }
                 }
                 Ok(None) => break,
                 Err(e) => {
@@ -649,7 +669,9 @@ impl Check<'_> {
             );
         }
         // Statistics cover deleted rows too, so their null counts are only exact without any.
-        for (severity, what) in bounds.findings(split.deletion.is_none()) {
+        let of_values = bounds.findings(split.deletion.is_none());
+        let of_places = place.map(place::Place::findings).unwrap_or_default();
+        for (severity, what) in of_values.into_iter().chain(of_places) {
             match severity {
                 Severity::Error => self.report.error(&path, what),
                 Severity::Warning => self.report.warn(&path, what),
