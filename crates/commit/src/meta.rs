@@ -148,7 +148,7 @@ impl Meta {
         let mut ids: Vec<i64> = names
             .iter()
             .filter(|entry| !entry.is_dir)
-            .filter_map(|entry| entry.name.strip_prefix(prefix)?.parse().ok())
+            .filter_map(|entry| layout::versioned(prefix, &entry.name))
             .collect();
         ids.sort_unstable();
         Ok(ids)

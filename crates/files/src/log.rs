@@ -35,6 +35,17 @@ pub(crate) fn pending_path(name: &str) -> String {
     format!("{PENDING}/{name}")
 }
 
+fn entry_name(number: u64) -> String {
+    format!("commit-{number:020}")
+}
+
+/// The number of an entry by its name. `commit-5` and `commit-+0…5` are no entries: whoever took them
+/// for one would read an object that is not there.
+fn number_of(name: &str) -> Option<u64> {
+    let number = name.strip_prefix("commit-")?.parse().ok()?;
+    (entry_name(number) == name).then_some(number)
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
@@ -335,7 +346,7 @@ impl Log {
     }
 
     fn path(&self, number: u64) -> String {
-        format!("{}/commit-{number:020}", self.dir)
+        format!("{}/{}", self.dir, entry_name(number))
     }
 
     fn part_path(&self, hash: &str) -> String {
@@ -355,9 +366,7 @@ impl Log {
     /// Numbers of the entries, ascending.
     pub(crate) async fn numbers(&self) -> Result<Vec<u64>, FilesError> {
         let names = self.names().await?;
-        let numbers = names
-            .iter()
-            .filter_map(|name| name.strip_prefix("commit-")?.parse().ok());
+        let numbers = names.iter().filter_map(|name| number_of(name));
         let mut numbers: Vec<u64> = numbers.collect();
         numbers.sort_unstable();
         Ok(numbers)

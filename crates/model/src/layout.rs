@@ -124,14 +124,13 @@ pub fn in_branch(branch: &str, path: &str) -> String {
     format!("{}/{path}", branch_path(branch))
 }
 
-/// The number in `<prefix><number>`; `None` for anything else, temporary files included.
+/// The number in `<prefix><number>`; `None` for anything else, temporary files included. Only the text
+/// that we and Java write for a number counts: `snapshot-+1` and `snapshot-01` are other objects than
+/// `snapshot-1`, and whoever took them for it would read an object that may not be there.
 pub fn versioned(prefix: &str, name: &str) -> Option<i64> {
-    let digits = name.strip_prefix(prefix)?;
-    // `parse` would take a sign; Java too, but writes none, and "+1" is another object than "1".
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    digits.parse().ok()
+    let text = name.strip_prefix(prefix)?;
+    let number: i64 = text.parse().ok()?;
+    (number >= 0 && number.to_string() == text).then_some(number)
 }
 
 /// Reads `snapshot-<id>`.

@@ -2,7 +2,7 @@
 
 use tidegate_commit::{LiveView, PaimonCommitter, committable};
 use tidegate_format::manifest_list;
-use tidegate_model::{BucketId, CompactIncrement, DataIncrement, SchemaId, layout};
+use tidegate_model::{BucketId, CompactIncrement, DataIncrement, SchemaId, SnapshotId, layout};
 use tidegate_sink::{Committer, Outcome};
 use tidegate_storage::{MetricsSnapshot, Op};
 
@@ -402,4 +402,36 @@ async fn a_zombie_that_slept_over_everything_is_fenced_by_the_registration_of_it
         .unwrap();
     let outcome = sleeper.commit(&two).await.unwrap();
     assert!(matches!(outcome, Outcome::Fenced(_)), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn names_that_only_look_like_a_snapshot_or_schema_are_none() {
+    let table = Table::memory(&[]).await;
+    let first = run("user", 1);
+    let mut committer = table.committer(&first).await;
+    let one = table.committable(&committer, 1, None).await;
+    assert!(is_published(&committer.commit(&one).await.unwrap()));
+    // Without a hint the listing tells which one is the newest.
+    table.store.delete(layout::LATEST_PATH).await.unwrap();
+    for (there, name) in [
+        ("snapshot/snapshot-1", "snapshot/snapshot-"),
+        ("schema/schema-0", "schema/schema-"),
+    ] {
+        let bytes = table.store.get(there).await.unwrap();
+        for number in ["+5", "05", "-0", "5.tmp"] {
+            let path = format!("{name}{number}");
+            table.store.put(&path, bytes.clone()).await.unwrap();
+        }
+    }
+    let newest = tidegate_commit::latest_snapshot(&table.store)
+        .await
+        .unwrap();
+    assert_eq!(newest.unwrap().id, SnapshotId(1));
+    let schema = tidegate_commit::load_schema(&table.store).await.unwrap();
+    assert_eq!(schema.id, SchemaId(0));
+    let all = tidegate_commit::snapshots(&table.store).await.unwrap();
+    assert_eq!(all.len(), 1);
+    let mut committer = table.committer(&run("user", 2)).await;
+    let two = table.committable(&committer, 2, Some(1)).await;
+    assert!(is_published(&committer.commit(&two).await.unwrap()));
 }

@@ -410,3 +410,26 @@ async fn the_log_entry_is_pinned() {
         )
     );
 }
+
+#[tokio::test]
+async fn names_that_only_look_like_an_entry_are_none() {
+    let store = store();
+    let target = FilesTarget::new(store.clone(), Format::Csv);
+    let mut side = Side::open(&target, 1).await;
+    let one = side.next(1).await;
+    published(side.commit(&one).await);
+    let entry = "_tidegate/commits/user-1/commit-00000000000000000001";
+    let bytes = store.get(entry).await.unwrap();
+    for name in [
+        "commit-9",
+        "commit-+9",
+        "commit-+0000000000000000009",
+        "commit-000000000000000000009",
+    ] {
+        let path = format!("_tidegate/commits/user-1/{name}");
+        store.put(&path, bytes.clone()).await.unwrap();
+    }
+    let mut side = Side::open(&target, 2).await;
+    let two = side.next(2).await;
+    assert_eq!(published(side.commit(&two).await).version, 2);
+}

@@ -198,6 +198,9 @@ fn names_with_numbers_are_read_back_and_foreign_names_are_ignored() {
         "snapshot-1.tmp",
         "snapshot-+1",
         "snapshot--1",
+        "snapshot--0",
+        "snapshot-01",
+        "snapshot-00",
         "LATEST",
         ".snapshot-1.8f2.tmp",
         "snapshot-99999999999999999999",
@@ -206,6 +209,13 @@ fn names_with_numbers_are_read_back_and_foreign_names_are_ignored() {
     ] {
         assert_eq!(layout::snapshot_id(foreign), None, "{foreign}");
     }
+    for foreign in ["epoch-+3", "epoch-03", "epoch-"] {
+        assert_eq!(layout::epoch_of(foreign), None, "{foreign}");
+    }
+    for foreign in ["bucket-+1", "bucket-01", "bucket-4294967296"] {
+        assert_eq!(layout::bucket_of_dir(foreign), None, "{foreign}");
+    }
+    assert_eq!(layout::snapshot_id("snapshot-0"), Some(SnapshotId(0)));
     assert_eq!(layout::tag_name("tag-v 1"), Some("v 1"));
     assert_eq!(layout::tag_name("tag-"), None);
     assert_eq!(layout::branch_name("branch-b"), Some("b"));
