@@ -150,6 +150,7 @@ pub(crate) struct Entry {
 pub(crate) struct Numbered {
     pub(crate) number: u64,
     pub(crate) entry: Entry,
+    digest: Digest,
     /// Content of the object, shortened: tells it from another one of the same number.
     pub(crate) token: String,
 }
@@ -256,7 +257,12 @@ impl Entry {
             .plan
             .check()
             .map_err(|why| FilesError::corrupt(path, why))?;
+        entry.parsed_digest(path)?;
         Ok(entry)
+    }
+
+    fn parsed_digest(&self, path: &str) -> Result<Digest, FilesError> {
+        Digest::parse(&self.digest).map_err(|e| FilesError::corrupt(path, format!("digest: {e}")))
     }
 
     fn large_parts(&self) -> BTreeSet<String> {
@@ -275,19 +281,21 @@ impl Entry {
 }
 
 impl Numbered {
-    fn new(number: u64, entry: Entry, bytes: &[u8]) -> Self {
+    /// `path` is for the error.
+    fn new(path: &str, number: u64, entry: Entry, bytes: &[u8]) -> Result<Self, FilesError> {
         let token = hex(&Sha256::digest(bytes)).chars().take(16).collect();
-        Self {
+        Ok(Self {
             number,
+            digest: entry.parsed_digest(path)?,
             entry,
             token,
-        }
+        })
     }
 
     pub(crate) fn published(&self) -> Published {
         Published {
             identifier: CommitIdentifier(self.entry.identifier),
-            digest: Digest::parse(&self.entry.digest).ok(),
+            digest: Some(self.digest),
             version: self.number,
             token: self.token.clone(),
         }
@@ -377,7 +385,7 @@ impl Log {
         let bytes = self.store.get(&path).await;
         let bytes = bytes.map_err(FilesError::store("reading the commit log"))?;
         let entry = Entry::decode(&path, &bytes)?;
-        Ok(Numbered::new(number, entry, &bytes))
+        Numbered::new(&path, number, entry, &bytes)
     }
 
     pub(crate) async fn newest(&self) -> Result<Option<Numbered>, FilesError> {
@@ -423,14 +431,11 @@ impl Log {
         let path = self.path(number);
         let bytes = serde_json::to_vec(&entry).map_err(|e| FilesError::corrupt(&path, e))?;
         let bytes = Bytes::from(bytes);
+        let ours = Box::new(Numbered::new(&path, number, entry, &bytes)?);
         let mut offers = 1;
         loop {
             match self.store.create_if_absent(&path, bytes.clone()).await {
-                created if created.holds(&bytes) => {
-                    return Ok(Appended::Ours(Box::new(Numbered::new(
-                        number, entry, &bytes,
-                    ))));
-                }
+                created if created.holds(&bytes) => return Ok(Appended::Ours(ours)),
                 Create::Created | Create::Exists(_) => return Ok(Appended::Theirs),
                 Create::Failed(error) => {
                     return Err(FilesError::store("adding to the commit log")(error));

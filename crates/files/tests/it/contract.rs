@@ -433,3 +433,26 @@ async fn names_that_only_look_like_an_entry_are_none() {
     let two = side.next(2).await;
     assert_eq!(published(side.commit(&two).await).version, 2);
 }
+
+#[tokio::test]
+async fn an_unreadable_digest_in_the_log_is_an_error_that_names_entry_and_field() {
+    let store = store();
+    let target = FilesTarget::new(store.clone(), Format::Csv);
+    let mut side = Side::open(&target, 1).await;
+    let one = side.next(1).await;
+    published(side.commit(&one).await);
+    let path = "_tidegate/commits/user-1/commit-00000000000000000001";
+    let text = String::from_utf8(store.get(path).await.unwrap().to_vec()).unwrap();
+    let text = text.replace(&one.digest.to_string(), "no digest");
+    store.put(path, text.into()).await.unwrap();
+    let error = match target.committer(&run(2)).await {
+        Err(error) => error,
+        Ok(mut committer) => committer.history().await.unwrap_err(),
+    };
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    let told = error.to_string();
+    assert!(
+        told.contains(path) && told.contains("digest: `no digest`"),
+        "{told}"
+    );
+}
