@@ -117,21 +117,32 @@ async fn nothing_there(place: &Store) -> String {
         place.url()
     );
     let record = |name: &str| name.starts_with("checkpoint-") || name.starts_with("savepoint-");
-    let here = place.list_names("").await.unwrap_or_default();
+    let here = match place.list_names("").await {
+        Ok(here) => here,
+        Err(e) => {
+            text.push_str(&format!("; it cannot be listed now: {e}"));
+            return text;
+        }
+    };
     if here.iter().any(|e| !e.is_dir && record(&e.name)) {
         text.push_str("; this is the folder of one commit user: pass the folder two levels up");
         return text;
     }
+    let mut unlisted = Vec::new();
     for folder in here.iter().filter(|e| e.is_dir) {
-        let below = place.list_names(&folder.name).await.unwrap_or_default();
-        if below.iter().any(|e| !e.is_dir && record(&e.name)) {
-            text.push_str("; this is the folder of one job: pass the folder above it");
-            return text;
+        match place.list_names(&folder.name).await {
+            Ok(below) if below.iter().any(|e| !e.is_dir && record(&e.name)) => {
+                text.push_str("; this is the folder of one job: pass the folder above it");
+                return text;
+            }
+            Ok(_) => {}
+            Err(e) => unlisted.push(format!("; {} cannot be listed: {e}", folder.name)),
         }
     }
     if here.is_empty() {
         text.push_str("; it is empty, or not there");
     }
+    text.extend(unlisted);
     text
 }
 
@@ -212,4 +223,33 @@ fn show(record: &CheckpointRecord) -> Result<Value> {
         "target": record.target, "source": record.source, "positions": positions_json(&record.positions),
         "newest_published": published, "committables": committables,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use tidegate::storage::{ErrorKind, Fault, Faults, Op, RetryPolicy, Rule};
+
+    /// What is told of a folder with one foreign folder in it, where the `nth` listing fails.
+    async fn told(nth: u32) -> String {
+        let store = Store::open("memory://", &BTreeMap::new()).unwrap();
+        store.put("other/file", "x".into()).await.unwrap();
+        let faults = Faults::new();
+        let denied = Fault::Before(ErrorKind::PermissionDenied);
+        faults.rule(Rule::new(denied).on(Op::List).nth(nth));
+        let store = store.with_retry(RetryPolicy::none()).with_faults(faults);
+        nothing_there(&store).await
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_cannot_be_listed_is_told_and_not_taken_for_empty() {
+        let root = told(1).await;
+        assert!(root.contains("; it cannot be listed now: "), "{root}");
+        assert!(!root.contains("it is empty"), "{root}");
+        let below = told(2).await;
+        assert!(below.contains("; other cannot be listed: "), "{below}");
+        let none = told(3).await;
+        assert!(none.ends_with("/checkpoint-ID"), "{none}");
+    }
 }

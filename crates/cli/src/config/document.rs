@@ -205,6 +205,8 @@ impl<'i> Builder<'i, '_> {
             }
             Event::MappingStart(anchor, _) => {
                 let mut entries: Vec<Entry> = Vec::new();
+                // Where each key stands among the entries: a map may have as many as a document.
+                let mut places: HashMap<String, usize> = HashMap::new();
                 loop {
                     let (event, span) = self.inner(&origin)?;
                     let key_origin = self.origin(span);
@@ -213,7 +215,8 @@ impl<'i> Builder<'i, '_> {
                         Event::Scalar(text, ..) => text.into_owned(),
                         _ => return Err(ConfigError::at(&key_origin, "a key must be plain text")),
                     };
-                    if let Some(first) = entries.iter().find(|e| e.key == key) {
+                    let place = places.insert(key.clone(), entries.len());
+                    if let Some(first) = place.and_then(|at| entries.get(at)) {
                         let what =
                             format!("key `{key}` stands twice; first at {}", first.key_origin);
                         return Err(ConfigError::at(&key_origin, what));
@@ -529,6 +532,21 @@ mod tests {
             panic!()
         };
         assert!(inside[0].value.is_null(), "an empty --set takes back");
+    }
+
+    /// Compared with each other, so many keys would take minutes.
+    #[test]
+    fn a_map_may_have_as_many_keys_as_a_document_has_values() {
+        let mut text: String = (1..MAX_NODES).map(|n| format!("key-{n:06}: 1\n")).collect();
+        let Content::Map(entries) = parse("j", &text, &no_env).unwrap().content else {
+            panic!()
+        };
+        assert_eq!(entries.len(), MAX_NODES - 1);
+        text = text.replacen("key-099998: 1\n", "key-000007: 1\n", 1);
+        assert_eq!(
+            parse("j", &text, &no_env).unwrap_err().to_string(),
+            "j:99998:1: key `key-000007` stands twice; first at j:7:1"
+        );
     }
 
     #[test]

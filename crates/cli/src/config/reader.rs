@@ -4,6 +4,7 @@
 use super::document::{Content, Entry, Node, Origin};
 use super::{ConfigError, nearest};
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -243,7 +244,7 @@ impl<'n> Section<'n> {
     ) -> Result<Vec<(String, String, Origin)>, ConfigError> {
         let section = self.section(key)?;
         let mut out = Vec::new();
-        section.flatten("", section.entries()?, &mut out)?;
+        section.flatten("", section.entries()?, &mut out, &mut HashMap::new())?;
         Ok(out)
     }
 
@@ -252,6 +253,7 @@ impl<'n> Section<'n> {
         prefix: &str,
         entries: &[Entry],
         out: &mut Vec<(String, String, Origin)>,
+        seen: &mut HashMap<String, Origin>,
     ) -> Result<(), ConfigError> {
         for entry in entries {
             let key = if prefix.is_empty() {
@@ -262,14 +264,15 @@ impl<'n> Section<'n> {
             match &entry.value.content {
                 Content::Scalar { text, .. } => {
                     self.record_node(&key, &entry.value);
-                    if let Some((_, _, first)) = out.iter().find(|(k, ..)| *k == key) {
+                    let origin = entry.value.origin.clone();
+                    if let Some(first) = seen.insert(key.clone(), origin.clone()) {
                         let what =
                             format!("`{}` is given twice; first at {first}", self.full(&key));
                         return Err(ConfigError::at(&entry.key_origin, what));
                     }
-                    out.push((key, text.clone(), entry.value.origin.clone()));
+                    out.push((key, text.clone(), origin));
                 }
-                Content::Map(inner) => self.flatten(&key, inner, out)?,
+                Content::Map(inner) => self.flatten(&key, inner, out, seen)?,
                 Content::List(_) => {
                     let what = format!("`{}` must be a single value, not a list", self.full(&key));
                     return Err(ConfigError::at(&entry.value.origin, what));
