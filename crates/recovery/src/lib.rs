@@ -33,6 +33,7 @@
 mod bytes;
 mod create;
 mod error;
+mod leftovers;
 mod manager;
 mod record;
 mod registry;

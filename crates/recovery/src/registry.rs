@@ -17,6 +17,7 @@ use tidegate_storage::Store;
 
 use crate::create::{self, Settled};
 use crate::error::RecoveryError;
+use crate::leftovers;
 
 /// The version that registrations and `ended` marks are written in.
 pub const REGISTRATION_VERSION: u32 = 1;
@@ -35,13 +36,22 @@ pub fn new_commit_user() -> CommitUser {
 
 /// What data file names of a run start with: `tg<first 8 hex digits of SHA-256(user)>e<epoch>-`.
 pub fn run_prefix(user: &CommitUser, epoch: Epoch) -> RunPrefix {
+    RunPrefix(format!("{}{epoch}-", prefix_stem(user)))
+}
+
+fn prefix_stem(user: &CommitUser) -> String {
     let hash = Sha256::digest(user.as_str().as_bytes());
     let hex: String = hash
         .iter()
         .take(4)
         .map(|byte| format!("{byte:02x}"))
         .collect();
-    RunPrefix(format!("tg{hex}e{epoch}-"))
+    format!("tg{hex}e")
+}
+
+/// The epoch in a prefix of this user's; `None` for whatever else.
+pub(crate) fn epoch_of_prefix(user: &CommitUser, prefix: &str) -> Option<Epoch> {
+    epoch_of(&prefix_stem(user), prefix.strip_suffix('-')?)
 }
 
 /// One run of a job, as registered.
@@ -333,14 +343,8 @@ impl Registry {
         let doing = RecoveryError::store("listing registrations");
         let entries = self.store.list_names(job.as_str()).await.map_err(doing)?;
         let numbered = |prefix: &str| {
-            let number = |name: &str| {
-                let text = name.strip_prefix(prefix)?;
-                text.parse::<u64>()
-                    .ok()
-                    .filter(|n| n.to_string() == text)
-                    .map(Epoch)
-            };
-            let mut found: Vec<_> = entries.iter().filter_map(|e| number(&e.name)).collect();
+            let names = entries.iter().map(|e| &e.name);
+            let mut found: Vec<_> = names.filter_map(|name| epoch_of(prefix, name)).collect();
             found.sort_unstable();
             found
         };
@@ -452,8 +456,21 @@ impl Registry {
                 let what = format!("job {job} was started again after this run: {url}");
                 Err(RecoveryError::Fenced { what })
             }
-            _ => Ok(()),
+            _ => {
+                self.remove_leftovers(job, epoch).await;
+                Ok(())
+            }
         }
+    }
+
+    /// Temporary files of registrations up to the newest one, and of marks before it: whoever made them
+    /// is dead, or finds itself fenced, or writes its mark once more.
+    async fn remove_leftovers(&self, job: &JobName, newest: Epoch) {
+        let dead = |name: &str, _: Option<&str>| {
+            epoch_of("epoch-", name).is_some_and(|epoch| epoch <= newest)
+                || epoch_of("ended-", name).is_some_and(|epoch| epoch < newest)
+        };
+        leftovers::remove(&self.store, job.as_str(), dead).await;
     }
 
     fn bytes(&self, name: &str, value: &impl Serialize) -> Result<Bytes, RecoveryError> {
@@ -589,6 +606,13 @@ pub(crate) fn read_versioned<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Resu
         ));
     }
     serde_json::from_slice(bytes).map_err(|e| e.to_string())
+}
+
+/// The epoch in `epoch-<E>` or `ended-<E>`. Only what we would write: no sign, no leading zero.
+fn epoch_of(prefix: &str, name: &str) -> Option<Epoch> {
+    let text = name.strip_prefix(prefix)?;
+    let epoch: u64 = text.parse().ok()?;
+    (epoch.to_string() == text).then_some(Epoch(epoch))
 }
 
 fn epoch_name(job: &JobName, epoch: Epoch) -> String {

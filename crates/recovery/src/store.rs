@@ -12,7 +12,9 @@ use tidegate_storage::Store;
 use crate::bytes::{decode, encode};
 use crate::create::{self, Settled};
 use crate::error::RecoveryError;
+use crate::leftovers;
 use crate::record::{CheckpointRecord, RecordKind};
+use crate::registry::{epoch_of_prefix, run_prefix};
 
 /// A checkpoint directory: records of any number of jobs.
 #[derive(Clone, Debug)]
@@ -38,6 +40,7 @@ impl CheckpointStore {
             store,
             job: job.clone(),
             records: BTreeMap::new(),
+            tidied: false,
         }
     }
 
@@ -172,6 +175,8 @@ pub struct JobCheckpoints {
     store: Store,
     job: JobName,
     records: BTreeMap<(CheckpointId, bool), u64>,
+    /// Temporary files of earlier runs were looked for.
+    tidied: bool,
 }
 
 impl JobCheckpoints {
@@ -221,9 +226,13 @@ impl JobCheckpoints {
         let savepoint = record.kind == RecordKind::Savepoint;
         let name = ListedRecord::name(record.id, savepoint);
         let doing = "writing a checkpoint record";
-        match create::create(&self.store, &name, bytes, doing).await? {
+        // A later run tells by the tag whose a temporary file was.
+        let tag = run_prefix(&record.user, record.epoch);
+        let tagged = self.store.clone().with_tag(&tag.0);
+        match create::create(&tagged, &name, bytes, doing).await? {
             Settled::Ours => {
                 self.records.insert((record.id, savepoint), size);
+                self.remove_leftovers(record).await;
                 Ok(())
             }
             Settled::Theirs(there) => {
@@ -239,6 +248,21 @@ impl JobCheckpoints {
                 Err(RecoveryError::Fenced { what })
             }
         }
+    }
+
+    /// Removes, once, temporary files of records of earlier runs: those are dead, or fenced by the
+    /// registration of the run that wrote this record.
+    async fn remove_leftovers(&mut self, written: &CheckpointRecord) {
+        if std::mem::replace(&mut self.tidied, true) {
+            return;
+        }
+        let dead = |name: &str, tag: Option<&str>| {
+            ListedRecord::parse(name, 0).is_some()
+                && tag
+                    .and_then(|tag| epoch_of_prefix(&written.user, tag))
+                    .is_some_and(|epoch| epoch < written.epoch)
+        };
+        leftovers::remove(&self.store, "", dead).await;
     }
 
     /// Reads one record.

@@ -8,9 +8,9 @@
     reason = "checks report by a panic"
 )]
 
-use crate::backend::local::parse_temp;
 #[cfg(feature = "s3")]
 use crate::backend::s3_uploads;
+use crate::backend::temp_name::parse_temp;
 use crate::{ErrorKind, ObjectPath, Rule, Store};
 use std::collections::BTreeMap;
 

@@ -104,6 +104,7 @@ impl StreamBuilder {
                 adopts: None,
             })
             .await?;
+        crate::table::remove_leftovers(self.table.store()).await;
         let mut committer = PaimonCommitter::open(self.table.store().clone(), run.clone()).await?;
         let mut newest = record.as_ref().and_then(|r| r.newest_published.clone());
         let mut visible = false;

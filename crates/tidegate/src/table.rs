@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_commit::CommitError;
-use tidegate_model::{Snapshot, SnapshotId, TableSchema};
+use tidegate_model::{Snapshot, SnapshotId, TableSchema, layout};
 use tidegate_recovery::Registry;
 use tidegate_scan::{At, ScanPlan, TableReader};
-use tidegate_storage::Store;
+use tidegate_storage::{Scheme, Store};
 
 use crate::error::{Error, Result};
 use crate::stream::StreamBuilder;
@@ -39,6 +39,28 @@ pub(crate) async fn create(store: &Store, schema: &TableSchema, name: &str) -> R
             "table `{name}` exists already ({url})"
         ))),
         other => Ok(other?),
+    }
+}
+
+/// Removes temporary files beside the schemas, of processes that were killed while they created the table
+/// or a schema. Only those whose schema is there: no create can still win by one. Called by who is about
+/// to write; what cannot be removed is found again.
+pub(crate) async fn remove_leftovers(store: &Store) {
+    // Elsewhere a create is one request and leaves nothing.
+    if store.capabilities().scheme != Scheme::File {
+        return;
+    }
+    for file in store
+        .list_unfinished(layout::SCHEMA_DIR)
+        .await
+        .unwrap_or_default()
+    {
+        let name = file.target.rsplit('/').next().unwrap_or_default();
+        let decided = layout::schema_id(name).is_some()
+            && matches!(store.head(&file.target).await, Ok(Some(_)));
+        if decided {
+            let _ = store.discard_unfinished(&file).await;
+        }
     }
 }
 

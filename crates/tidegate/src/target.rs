@@ -201,6 +201,7 @@ impl Target for TableTarget {
         run: &'a Run,
     ) -> BoxFuture<'a, Result<Box<dyn Committer>, SinkError>> {
         Box::pin(async move {
+            crate::table::remove_leftovers(self.table.store()).await;
             let committer = PaimonCommitter::open(self.table.store().clone(), run.clone()).await?;
             Ok(Box::new(committer) as Box<dyn Committer>)
         })

@@ -380,3 +380,21 @@ async fn r_5_of_two_streams_of_one_job_the_older_is_fenced_by_the_newer() {
     rig.run().await.unwrap();
     rig.assert_exactly_once("two streams").await;
 }
+
+#[tokio::test]
+async fn what_killed_creations_left_beside_schemas_is_removed_by_the_next_run() {
+    let rig = Rig::disk().await;
+    let schemas = rig._dir.as_ref().unwrap().path().join("table/schema");
+    let leave = |name: &str| {
+        let path = schemas.join(format!("{name}.0123456789abcdef0123456789abcdef.tmp"));
+        std::fs::write(&path, "{").unwrap();
+        path
+    };
+    let gone = leave(".schema-0");
+    // Somebody is making it, or was; and not a schema's.
+    let stay = [leave(".schema-1"), leave(".notes")];
+    rig.run().await.unwrap();
+    assert!(!gone.exists());
+    assert!(stay.iter().all(|path| path.exists()), "{stay:?}");
+    rig.assert_exactly_once("beside temporary files").await;
+}

@@ -248,3 +248,39 @@ async fn r_17_another_jobs_records_for_the_same_source_and_target_are_found() {
         .unwrap();
     assert!(same.is_empty(), "its own records need no adoption");
 }
+
+/// by tag: those of earlier runs of this commit user, when a run writes its first record.
+#[tokio::test]
+async fn r_13_half_written_records_of_earlier_runs_go_with_the_next_record() {
+    let (folder, store) = directory();
+    open(&store).await.write(&record(1, 1)).await.unwrap();
+    let dir = folder.path().join("orders/user-1");
+    let uuid = "0123456789abcdef0123456789abcdef";
+    let tagged = |name: &str, epoch| {
+        let tag = run_prefix(&user(), Epoch(epoch));
+        let path = dir.join(format!(".{name}.~{tag}.{uuid}.tmp"));
+        std::fs::write(&path, "TGCK").unwrap();
+        path
+    };
+    let gone = [tagged("checkpoint-2", 1), tagged("savepoint-1", 2)];
+    let others = run_prefix(&CommitUser::new("user-2").unwrap(), Epoch(1));
+    let stay = [
+        tagged("checkpoint-2", 3),
+        tagged("checkpoint-2", 4),
+        tagged("checkpoint-02", 1),
+        tagged("notes", 1),
+        dir.join(format!(".checkpoint-2.~{others}.{uuid}.tmp")),
+        dir.join(format!(".checkpoint-2.{uuid}.tmp")),
+    ];
+    std::fs::write(&stay[4], "").unwrap();
+    std::fs::write(&stay[5], "").unwrap();
+    let mut records = open(&store).await;
+    records.newest().await.unwrap();
+    assert!(
+        gone.iter().all(|path| path.exists()),
+        "reading removes nothing"
+    );
+    records.write(&record(2, 3)).await.unwrap();
+    assert!(gone.iter().all(|path| !path.exists()), "{gone:?}");
+    assert!(stay.iter().all(|path| path.exists()), "{stay:?}");
+}

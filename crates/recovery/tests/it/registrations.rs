@@ -285,3 +285,44 @@ async fn the_registration_of_version_1_is_pinned() {
     let written = std::fs::read_to_string(jobs.join("epoch-4")).unwrap();
     assert_eq!(keys(&written), keys(golden));
 }
+
+/// What a create leaves that was killed between its temporary file and the name.
+fn leave(folder: &std::path::Path, name: &str) -> std::path::PathBuf {
+    let path = folder.join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, "{\"half").unwrap();
+    path
+}
+
+/// [R-13] the next run removes them, by name and never by age; those of others stay.
+#[tokio::test]
+async fn r_13_half_written_registrations_of_dead_runs_go_with_the_next_one() {
+    let (folder, registry) = base();
+    registry.claim(&claim(None)).await.unwrap();
+    let jobs = folder.path().join("tidegate/jobs");
+    let uuid = "0123456789abcdef0123456789abcdef";
+    let gone: Vec<_> = [
+        format!("orders/.epoch-1.{uuid}.tmp"),
+        format!("orders/.epoch-2.{uuid}.tmp"),
+        format!("orders/.ended-1.{uuid}.tmp"),
+    ]
+    .map(|name| leave(&jobs, &name))
+    .into();
+    let stay: Vec<_> = [
+        // Somebody who starts later; the own mark; a note; another job; not one of ours.
+        format!("orders/.epoch-3.{uuid}.tmp"),
+        format!("orders/.ended-2.{uuid}.tmp"),
+        format!("orders/.epoch-+1.{uuid}.tmp"),
+        format!("orders/.published.~tg00000000e1-.{uuid}.tmp"),
+        format!("orders/below/.epoch-1.{uuid}.tmp"),
+        format!("other/.epoch-1.{uuid}.tmp"),
+        "orders/.epoch-1.8d5cb1f6-3d17-4c6e-8d38-3a6b9f1c2d3e.tmp".to_owned(),
+    ]
+    .map(|name| leave(&jobs, &name))
+    .into();
+    let second = registry.claim(&claim(None)).await.unwrap();
+    assert_eq!(second.epoch, Epoch(2));
+    assert!(gone.iter().all(|path| !path.exists()), "{gone:?}");
+    assert!(stay.iter().all(|path| path.exists()), "{stay:?}");
+    assert!(jobs.join("orders/epoch-2").is_file());
+}

@@ -81,12 +81,25 @@ pub(super) mod tests {
     use super::*;
     use std::cell::{Cell, RefCell};
 
+    type Action = Box<dyn FnOnce(&Path)>;
+
     thread_local! {
         static TAKEN: RefCell<Vec<(Step, String)>> = const { RefCell::new(Vec::new()) };
         static FAIL: Cell<Option<(usize, i32)>> = const { Cell::new(None) };
+        static BEFORE_LINK: RefCell<Option<Action>> = const { RefCell::new(None) };
+    }
+
+    /// What somebody else does right before the next link of this thread; given its target.
+    pub(in crate::backend) fn before_link(action: impl FnOnce(&Path) + 'static) {
+        BEFORE_LINK.set(Some(Box::new(action)));
     }
 
     pub(super) fn enter(step: Step, path: &Path) -> io::Result<()> {
+        if step == Step::Link
+            && let Some(action) = BEFORE_LINK.take()
+        {
+            action(path);
+        }
         let name = path.file_name().map_or_else(String::new, |name| {
             let name = name.to_string_lossy();
             if name.ends_with(".tmp") {

@@ -2,8 +2,7 @@
 //!
 //! Owns the order of system calls that makes [F-atomic] creation and replacement:
 //! *temporary file in the same directory → write → fsync → link (or rename) → fsync of the
-//! directory*, newly made directories included, and the names of the temporary files. All steps
-//! of one operation run in one blocking task.
+//! directory*, newly made directories included. All steps of one operation run in one blocking task.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -18,6 +17,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::disk;
+use super::temp_name::{parse_temp, temp_name};
 use super::{
     Backend, Capabilities, Created, Entry, ObjectMeta, PartSink, Pieces, Scheme, Unfinished,
 };
@@ -25,8 +25,6 @@ use crate::error::{ErrorKind, Result, StoreError, io_kind};
 use crate::metrics::Op;
 use crate::path::{join, name, parent};
 
-/// Longest name that file systems in use allow, in bytes.
-const NAME_MAX: usize = 255;
 /// Longest object that is read whole, in bytes: metadata, records and notes are far below it, and
 /// data files are read in ranges. A sparse file of terabytes must not become memory.
 const WHOLE_MAX: u64 = 1 << 30;
@@ -75,38 +73,6 @@ async fn run_blocking<T: Send + 'static>(
             .message("the file task ended early")
             .source(ended)
             .maybe_applied_if(op.writes())),
-    }
-}
-
-/// Name of a temporary file of ours: `.NAME.TAG.UUID.tmp` or `.NAME.UUID.tmp`, where UUID is 32
-/// hexadecimal digits without hyphens (Java's temporary files have hyphens and are not ours).
-fn temp_name(name: &str, tag: &str) -> String {
-    let unique = uuid::Uuid::new_v4().simple();
-    let tag = if tag.is_empty() {
-        String::new()
-    } else {
-        format!("~{tag}.")
-    };
-    let room = NAME_MAX.saturating_sub(tag.len() + 32 + ".".len() * 2 + ".tmp".len());
-    let mut end = name.len().min(room);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    let start = name.get(..end).unwrap_or_default();
-    format!(".{start}.{tag}{unique}.tmp")
-}
-
-/// Target name and tag of a temporary file of ours; `None` for any other file.
-pub(crate) fn parse_temp(name: &str) -> Option<(&str, Option<&str>)> {
-    let inner = name.strip_prefix('.')?.strip_suffix(".tmp")?;
-    let (rest, unique) = inner.rsplit_once('.')?;
-    let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-    if unique.len() != 32 || !unique.bytes().all(hex) {
-        return None;
-    }
-    match rest.rsplit_once(".~") {
-        Some((target, tag)) if !tag.contains('.') => Some((target, Some(tag))),
-        _ => Some((rest, None)),
     }
 }
 
@@ -261,6 +227,19 @@ impl Inner {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return sync().map(|()| Created::Exists);
+            }
+            // Somebody who cleans up took us for dead and removed the temporary file: the name is
+            // taken by now, or may be tried again with a new file.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if fs::symlink_metadata(&target).is_ok() {
+                    return sync().map(|()| Created::Exists);
+                }
+                if !self.dir_of(path).is_dir() {
+                    return Err(link_error(op, path, error));
+                }
+                let gone = StoreError::new(ErrorKind::Transient, op, path);
+                let gone = gone.message("the temporary file was removed before it got its name");
+                return Err(gone.source(error));
             }
             Err(error) => return Err(link_error(op, path, error)),
         }

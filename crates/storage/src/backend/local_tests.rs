@@ -1,7 +1,8 @@
 //! Order of the steps, failure of each step, names of temporary files.
 
+use super::super::temp_name::NAME_MAX;
 use super::disk::Step::{self, Link, MakeDir, MakeTemp, Remove, Rename, SyncDir, SyncFile, Write};
-use super::disk::tests::recorded;
+use super::disk::tests::{before_link, recorded};
 use super::*;
 
 #[test]
@@ -251,4 +252,35 @@ fn pipes_devices_and_endless_files_are_refused_before_they_are_opened() {
     }
     // Data files may be longer; they are read in ranges.
     assert_eq!(inner.read_range("sparse", 0..2).unwrap().len(), 2);
+}
+
+/// Who cleans up may take a creator that stood still for dead: it then gets the right answer all the same.
+#[test]
+fn a_creator_whose_temporary_file_was_removed_loses_or_tries_again() {
+    let (dir, inner) = fresh();
+    inner.ensure_dir(&inner.root).unwrap();
+    let removed = |also: fn(&Path)| {
+        let folder = dir.path().to_owned();
+        before_link(move |target| {
+            for name in files(&folder).iter().filter(|n| parse_temp(n).is_some()) {
+                fs::remove_file(folder.join(name)).unwrap();
+            }
+            also(target);
+        });
+    };
+    removed(|target| fs::write(target, "theirs").unwrap());
+    assert_eq!(inner.create("f", "x".into(), "").unwrap(), Created::Exists);
+    assert_eq!(inner.read("f").unwrap(), "theirs");
+
+    removed(|_| {});
+    let error = inner.create("g", "x".into(), "").unwrap_err();
+    assert!(error.is_transient() && !error.effect_unknown(), "{error}");
+    assert_eq!(inner.create("g", "x".into(), "").unwrap(), Created::New);
+
+    // With the folder gone too (a table was dropped) there is nothing to try again.
+    let parent = dir.path().join("a");
+    removed(|target| fs::remove_dir_all(target.parent().unwrap()).unwrap());
+    let error = inner.create("a/h", "x".into(), "").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert!(!parent.exists());
 }

@@ -10,6 +10,7 @@ pub(crate) mod memory;
 pub(crate) mod remote;
 #[cfg(feature = "s3")]
 pub(crate) mod s3_uploads;
+pub(crate) mod temp_name;
 #[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
 pub(crate) mod wire;
 
