@@ -4,6 +4,27 @@
 //! rows → [`normalise()`] → [`FileEncoder`] → bytes and [`SimpleStats`](tidegate_model::SimpleStats);
 //! reading goes [`ReadPlan`] → [`FileReader`] or [`read_parquet`] → rows.
 //!
+//! ```
+//! # use std::sync::Arc;
+//! use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+//! use tidegate_datafile::{FileEncoder, FilePlan, ReadPlan, normalise, read_parquet};
+//! use tidegate_model::{DataField, Options};
+//!
+//! let columns = [DataField::new("id", "BIGINT".parse()?)];
+//! let ids: ArrayRef = Arc::new(Int64Array::from(vec![Some(3), None, Some(1)]));
+//! let rows = RecordBatch::try_from_iter([("id", ids)])?;
+//!
+//! let mut encoder = FileEncoder::new(&FilePlan::of_fields(&columns, &Options::new())?)?;
+//! encoder.write(&normalise(&rows, &columns)?)?;
+//! let file = encoder.finish()?;
+//! assert_eq!(file.value_stats.null_counts, Some(vec![Some(1)]));
+//!
+//! let plan = ReadPlan::new(&columns, &columns)?;
+//! let read = read_parquet("data-0.parquet", file.last_bytes, &plan)?.next().ok_or("no rows")??;
+//! assert_eq!(read.columns(), rows.columns());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Rules are cited as `[F-x.y]`, sections of the format sheet; `B53`, `B55` are cases.
 
 mod bounds;

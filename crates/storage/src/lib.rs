@@ -13,6 +13,26 @@
 //!
 //! Knows nothing of tables.
 //!
+//! ```
+//! use std::collections::BTreeMap;
+//! use tidegate_storage::{Create, Store};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! // `file:///srv/log` and `s3://bucket/log` do the same between processes.
+//! let store = Store::open_for_write("memory://first-page", &BTreeMap::new()).await?;
+//! let first = store.create_if_absent("leader/epoch-7", "anna".into()).await;
+//! assert!(matches!(first, Create::Created));
+//! // Whoever comes second is told who was first, by the object's bytes.
+//! match store.create_if_absent("leader/epoch-7", "ben".into()).await {
+//!     Create::Exists(theirs) => assert_eq!(theirs, "anna"),
+//!     other => return Err(format!("{other:?}").into()),
+//! }
+//! assert_eq!(store.list("leader").await?.len(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! In reading order: [`Store`] and [`Create`]; [`StoreError`], which says whether an operation
 //! may have happened; `backend`, the single requests of each kind of store.
 
