@@ -1,13 +1,16 @@
 //! What benchmarks share: costs of a run as CPU-seconds and wall time, pairs of runs in turn and their
 //! ratios, rows to write, and the bare Parquet writer that others are held against.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::compute::interleave_record_batch;
+use arrow::datatypes::Int64Type;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
@@ -216,6 +219,46 @@ pub fn bare(batches: &[RecordBatch], path: &Path) -> Result<(), Failure> {
     }
     writer.into_inner()?.sync_all()?;
     Ok(())
+}
+
+/// The same rows in several Parquet files by the library alone, one after another.
+///
+/// # Errors
+/// Those of the file system.
+pub fn bare_files(parts: &[Vec<RecordBatch>], folder: &Path) -> Result<(), Failure> {
+    for (n, part) in parts.iter().enumerate() {
+        bare(part, &folder.join(format!("bare-{n}.parquet")))?;
+    }
+    Ok(())
+}
+
+/// Rows parted beforehand into batches of 8,192 as they would lie in the files of 16 buckets, or of
+/// one partition for each value of `dt`: what is left for a writer that is handed them is encoding.
+///
+/// # Errors
+/// None in practice.
+pub fn parted(batches: &[RecordBatch], by_dt: bool) -> Result<Vec<Vec<RecordBatch>>, Failure> {
+    let mut rows_of: BTreeMap<String, Vec<(usize, usize)>> = BTreeMap::new();
+    for (n, batch) in batches.iter().enumerate() {
+        for row in 0..batch.num_rows() {
+            let part = match by_dt {
+                true => batch.column(3).as_string::<i32>().value(row).to_owned(),
+                false => {
+                    let id = batch.column(0).as_primitive::<Int64Type>().value(row);
+                    let mixed = id.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                    (mixed >> 60).to_string()
+                }
+            };
+            rows_of.entry(part).or_default().push((n, row));
+        }
+    }
+    let sources: Vec<&RecordBatch> = batches.iter().collect();
+    let chunks = |rows: Vec<(usize, usize)>| {
+        let chunks = rows.chunks(8192);
+        let gathered = chunks.map(|rows| Ok(interleave_record_batch(&sources, rows)?));
+        gathered.collect::<Result<Vec<_>, Failure>>()
+    };
+    rows_of.into_values().map(chunks).collect()
 }
 
 /// The whole way into a table that exists: a stream is opened, all rows are written, one checkpoint

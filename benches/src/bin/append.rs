@@ -6,13 +6,18 @@
 //! append [ROWS [PAIRS [DIRECTORY [CASE]]]]      default 4000000 7, the temporary folder, all cases
 //! ```
 //!
+//! Before that, what the library alone needs for as many files of the same rows, parted beforehand: the
+//! bound of every writer that makes such files with it.
+//!
 //! Wanted (bare / ours): unpartitioned 0.90, 16 buckets 0.75, 100 partitions 0.60.
 
 #![allow(clippy::print_stdout, reason = "its output is its purpose")]
 
 use std::path::Path;
 
-use tidegate_benches::{Failure, Pairs, append, bare, batches, measure, schema, size_of};
+use tidegate_benches::{
+    Failure, Pairs, append, bare, bare_files, batches, measure, parted, schema, size_of,
+};
 
 /// As in the binary.
 #[global_allocator]
@@ -52,6 +57,29 @@ fn main() -> Result<(), Failure> {
         ("100 partitions", 0.60, &["dt"], &[]),
     ];
     println!("{rows} rows, {pairs} pairs; seconds: median (least to most)");
+    // How near any writer can come: the library's own cost of more files of fewer rows each.
+    for (name, by_dt) in [
+        ("bound of 16 buckets", false),
+        ("bound of 100 partitions", true),
+    ] {
+        if !name.contains(&only) {
+            continue;
+        }
+        let parts = parted(&batches, by_dt)?;
+        let measured = Pairs::run(
+            pairs,
+            ["bare", "files"],
+            || {
+                let at = tempfile::tempdir_in(folder)?;
+                measure(|| bare(&batches, &at.path().join("bare.parquet")))
+            },
+            || {
+                let at = tempfile::tempdir_in(folder)?;
+                measure(|| bare_files(&parts, at.path()))
+            },
+        )?;
+        println!("{name}\n{}", measured.report());
+    }
     for (name, wanted, partition, options) in cases {
         if !name.contains(&only) {
             continue;

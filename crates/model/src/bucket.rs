@@ -23,6 +23,7 @@ fn mix_word(hash: u32, word: u32) -> u32 {
 /// Murmur3 x86 32-bit with Java's tail: the bytes beyond the last word are mixed one by one as
 /// sign-extended words. For the bytes of a row, whose length is a multiple of eight, it is the
 /// standard function.
+#[inline]
 pub fn hash(bytes: &[u8]) -> i32 {
     let (words, tail) = bytes.as_chunks::<4>();
     let mut h = words
@@ -135,6 +136,7 @@ impl BucketFunction {
 
 /// The default function on a hash that is known already: the truncated remainder, then its
 /// magnitude.
+#[inline]
 pub fn bucket_of_hash(hash: i32, buckets: i32) -> i32 {
     hash.checked_rem(buckets).unwrap_or(0).abs()
 }

@@ -6,12 +6,13 @@
 
 use std::collections::HashSet;
 
-use arrow::array::{Array, ArrayData, UInt32Array};
-use arrow::compute::{concat_batches, interleave_record_batch, take_record_batch};
+use arrow::array::{Array, ArrayData};
+use arrow::compute::{concat_batches, interleave_record_batch};
 use arrow::record_batch::RecordBatch;
 
 use crate::budget::Reservation;
 use crate::error::{Result, WriterError};
+use crate::reorder::reorder;
 use crate::route::{GroupId, Routed, RoutedGroup};
 
 /// Most rows of a gathered chunk.
@@ -66,7 +67,7 @@ impl Arranged {
     pub(crate) fn new(batch: RecordBatch, routed: Routed) -> Result<Self> {
         let Routed { mut groups, rows } = routed;
         let batch = match rows {
-            Some(rows) if !rows.is_sorted() => take_record_batch(&batch, &UInt32Array::from(rows))
+            Some(rows) if !rows.is_sorted() => reorder(&batch, rows)
                 .map_err(WriterError::arrow("sorting rows by partition and bucket"))?,
             Some(_) => batch,
             None => {

@@ -6,11 +6,12 @@
 
 use arrow::array::{Array, AsArray, BooleanArray, GenericByteArray, PrimitiveArray, RecordBatch};
 use arrow::datatypes::{
-    ArrowPrimitiveType, ByteArrayType, Date32Type, Decimal128Type, Float32Type, Float64Type,
-    Int8Type, Int16Type, Int32Type, Int64Type, Time32MillisecondType, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType,
+    ArrowPrimitiveType, ByteArrayType, DataType, Date32Type, Decimal128Type, Float32Type,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Time32MillisecondType,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
 };
 use arrow::datatypes::{BinaryType, Utf8Type};
+use tidegate_model::bucket::{BucketFunction, bucket_of_hash, hash};
 use tidegate_model::{DataField, LogicalType, TableSchema};
 
 use crate::error::{Result, WriterError};
@@ -98,6 +99,49 @@ impl KeyColumns {
             [(index, _)] => batch.columns().get(*index).map(AsRef::as_ref),
             _ => None,
         }
+    }
+
+    /// Fills the bucket of every row of a batch that has the table's canonical Arrow schema.
+    pub(crate) fn buckets(
+        &self,
+        batch: &RecordBatch,
+        function: BucketFunction,
+        count: i32,
+        keys: &mut KeyRows,
+        out: &mut Vec<i32>,
+    ) -> Result<()> {
+        out.clear();
+        let single = self.single(batch).filter(|c| c.null_count() == 0);
+        if let (BucketFunction::Default, Some(column)) = (function, single) {
+            // The row of a number is its empty header and one slot: no need to lay it out.
+            let of_slot = |slot: u64| {
+                let row = (u128::from(slot) << 64).to_le_bytes();
+                bucket_of_hash(hash(&row), count)
+            };
+            match (self.types.as_slice(), column.data_type()) {
+                ([LogicalType::BigInt], DataType::Int64) => {
+                    let values = column.as_primitive::<Int64Type>().values();
+                    out.extend(values.iter().map(|v| of_slot(v.cast_unsigned())));
+                    return Ok(());
+                }
+                ([LogicalType::Int], DataType::Int32) => {
+                    let values = column.as_primitive::<Int32Type>().values();
+                    out.extend(values.iter().map(|v| of_slot(v.cast_unsigned().into())));
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        self.encode(batch, keys)?;
+        for row in keys.iter() {
+            out.push(match function {
+                BucketFunction::Default => bucket_of_hash(hash(row), count),
+                _ => function
+                    .bucket(row, &self.types, count)
+                    .map_err(|e| WriterError::Rows(e.to_string()))?,
+            });
+        }
+        Ok(())
     }
 
     /// Encodes the key of every row of a batch that has the table's canonical Arrow schema.

@@ -62,6 +62,7 @@ mod files;
 mod generation;
 mod keys;
 mod partitions;
+mod reorder;
 mod route;
 mod settings;
 mod spill;

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, PrimitiveArray, RecordBatch};
+use arrow::array::{Array, AsArray, PrimitiveArray, RecordBatch, StringArray};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Int8Type, Int16Type, Int32Type, Int64Type,
 };
@@ -32,7 +32,44 @@ pub(crate) struct Partitions {
 struct Memo {
     null: Option<u32>,
     words: HashMap<u64, u32, Fold>,
+    short: HashMap<Short, u32, Fold>,
     bytes: HashMap<Box<[u8]>, u32, Fold>,
+}
+
+/// Up to sixteen bytes as two words and their number, which compare and hash without a loop: the words
+/// overlap where there are fewer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Short {
+    first: u64,
+    last: u64,
+    length: u64,
+}
+
+impl Short {
+    fn of(bytes: &[u8]) -> Option<Self> {
+        let length = bytes.len() as u64;
+        let (first, last) = match bytes.len() {
+            0..=3 => {
+                let word = |word, byte: &u8| (word << 8) | u64::from(*byte);
+                (bytes.iter().fold(0, word), 0)
+            }
+            4..=7 => {
+                let (first, last) = (bytes.first_chunk::<4>()?, bytes.last_chunk::<4>()?);
+                let word = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes));
+                (word(first), word(last))
+            }
+            8..=16 => {
+                let (first, last) = (bytes.first_chunk::<8>()?, bytes.last_chunk::<8>()?);
+                (u64::from_le_bytes(*first), u64::from_le_bytes(*last))
+            }
+            _ => return None,
+        };
+        Some(Self {
+            first,
+            last,
+            length,
+        })
+    }
 }
 
 impl Partitions {
@@ -66,6 +103,7 @@ impl Partitions {
         let stays = |number: &u32| (*number as usize) < count;
         self.by_row.retain(|_, number| stays(number));
         self.memo.words.retain(|_, number| stays(number));
+        self.memo.short.retain(|_, number| stays(number));
         self.memo.bytes.retain(|_, number| stays(number));
         self.memo.null = self.memo.null.filter(stays);
     }
@@ -88,9 +126,7 @@ impl Partitions {
         if let Some(column) = self.key.single(batch) {
             match column.data_type() {
                 DataType::Utf8 => {
-                    let column = column.as_string::<i32>();
-                    let value = |row| column.value(row).as_bytes();
-                    return self.by_bytes(batch, column, value, keys, numbers);
+                    return self.by_bytes(batch, column.as_string::<i32>(), keys, numbers);
                 }
                 DataType::Int8 => return self.by_word::<Int8Type>(batch, column, keys, numbers),
                 DataType::Int16 => return self.by_word::<Int16Type>(batch, column, keys, numbers),
@@ -115,33 +151,36 @@ impl Partitions {
         Ok(())
     }
 
-    fn by_bytes<'a>(
+    fn by_bytes(
         &mut self,
         batch: &RecordBatch,
-        column: &'a dyn Array,
-        value: impl Fn(usize) -> &'a [u8],
+        column: &StringArray,
         keys: &mut KeyRows,
         numbers: &mut Vec<u32>,
     ) -> Result<()> {
-        let mut last: Option<(&[u8], u32)> = None;
-        for row in 0..column.len() {
+        let data = column.value_data();
+        let mut start = column.value_offsets().first().map_or(0, |o| *o as usize);
+        for (row, end) in column.value_offsets().iter().skip(1).enumerate() {
+            let bytes = data.get(start..*end as usize).unwrap_or_default();
+            start = *end as usize;
             if column.is_null(row) {
                 numbers.push(self.null(batch, row, keys)?);
                 continue;
             }
-            let bytes = value(row);
-            let number = match last {
-                Some((before, number)) if before == bytes => number,
-                _ => match self.memo.bytes.get(bytes) {
-                    Some(number) => *number,
-                    None => {
-                        let number = self.of(batch, row, keys)?;
-                        self.memo.bytes.insert(bytes.into(), number);
-                        number
-                    }
-                },
+            let short = Short::of(bytes);
+            let known = match &short {
+                Some(short) => self.memo.short.get(short),
+                None => self.memo.bytes.get(bytes),
             };
-            last = Some((bytes, number));
+            if let Some(number) = known {
+                numbers.push(*number);
+                continue;
+            }
+            let number = self.of(batch, row, keys)?;
+            match short {
+                Some(short) => self.memo.short.insert(short, number),
+                None => self.memo.bytes.insert(bytes.into(), number),
+            };
             numbers.push(number);
         }
         Ok(())

@@ -11,7 +11,7 @@ use arrow::array::UInt32Array;
 use arrow::compute::take_record_batch;
 use arrow::record_batch::RecordBatch;
 use tidegate_datafile::normalise;
-use tidegate_model::bucket::{BucketFunction, bucket_of_hash, hash};
+use tidegate_model::bucket::{BucketFunction, hash};
 use tidegate_model::options::TableOptions;
 use tidegate_model::{BinaryRow, BucketId, DataField, TableSchema};
 use tidegate_sink::{ErrorKind, Rows, SinkError};
@@ -38,6 +38,12 @@ pub struct GroupKey {
     /// Bucket; 0 in tables without buckets \[F-7.1].
     pub bucket: BucketId,
 }
+
+/// Entries of [`Router::near`] at most.
+const NEAR: usize = 1 << 16;
+
+/// No group.
+const UNKNOWN: u32 = u32::MAX;
 
 /// How rows are spread inside a partition.
 #[derive(Clone, Debug)]
@@ -117,6 +123,9 @@ pub struct Router {
     groups: Vec<GroupKey>,
     /// Partition number and bucket in one word, for fixed buckets only.
     group_of: HashMap<u64, u32, Fold>,
+    /// The same for the first places, partition by partition, one entry per bucket: looking there is
+    /// quicker.
+    near: Vec<u32>,
     scratch: Scratch,
 }
 
@@ -124,6 +133,7 @@ pub struct Router {
 struct Scratch {
     keys: KeyRows,
     partition_of: Vec<u32>,
+    bucket_of: Vec<i32>,
     group_of_row: Vec<u32>,
     /// Per group: the batch that last touched it, and its place among the groups of that batch.
     seen: Vec<(u64, u32)>,
@@ -151,6 +161,7 @@ impl Router {
             buckets: Buckets::new(schema)?,
             groups: Vec::new(),
             group_of: HashMap::default(),
+            near: Vec::new(),
             scratch: Scratch::default(),
         })
     }
@@ -183,6 +194,7 @@ impl Router {
         self.partitions.clear();
         self.groups.clear();
         self.group_of.clear();
+        self.near.clear();
     }
 
     /// Forgets all groups but the first `groups`, after a batch that was refused.
@@ -192,6 +204,11 @@ impl Router {
         }
         self.groups.truncate(groups);
         self.group_of.retain(|_, group| (*group as usize) < groups);
+        let gone = |group: &&mut u32| **group as usize >= groups;
+        self.near
+            .iter_mut()
+            .filter(gone)
+            .for_each(|group| *group = UNKNOWN);
         // Without buckets groups and partitions have the same numbers. With buckets partitions may
         // stay: they have no numbers that anybody else knows.
         if matches!(self.buckets, Buckets::Unaware) {
@@ -201,7 +218,7 @@ impl Router {
 
     /// Memory of what is remembered, about.
     pub fn memory(&self) -> usize {
-        self.partitions.memory() + self.groups.len() * 112
+        self.partitions.memory() + self.groups.len() * 112 + self.near.capacity() * 4
     }
 
     /// Splits a batch that has the table's canonical Arrow schema.
@@ -276,6 +293,7 @@ impl Router {
         let Scratch {
             keys,
             partition_of,
+            bucket_of,
             group_of_row,
             ..
         } = &mut self.scratch;
@@ -302,15 +320,15 @@ impl Router {
             std::mem::swap(group_of_row, partition_of);
             return Ok(());
         };
-        key.encode(batch, keys)?;
+        key.buckets(batch, *function, *count, keys, bucket_of)?;
         group_of_row.clear();
-        for (row, partition) in keys.iter().zip(partition_of.iter()) {
-            let bucket = match function {
-                BucketFunction::Default => bucket_of_hash(hash(row), *count),
-                _ => function
-                    .bucket(row, key.types(), *count)
-                    .map_err(|e| WriterError::Rows(e.to_string()))?,
-            };
+        for (bucket, partition) in bucket_of.iter().zip(partition_of.iter()) {
+            let bucket = *bucket;
+            let place = *partition as usize * *count as usize + bucket as usize;
+            if let Some(group) = self.near.get(place).filter(|group| **group != UNKNOWN) {
+                group_of_row.push(*group);
+                continue;
+            }
             let word = (u64::from(*partition) << 32) | u64::from(bucket as u32);
             let group = match self.group_of.get(&word) {
                 Some(group) => *group,
@@ -325,6 +343,14 @@ impl Router {
                     group
                 }
             };
+            if place < NEAR {
+                if self.near.len() <= place {
+                    self.near.resize(place + 1, UNKNOWN);
+                }
+                if let Some(near) = self.near.get_mut(place) {
+                    *near = group;
+                }
+            }
             group_of_row.push(group);
         }
         Ok(())

@@ -304,6 +304,96 @@ fn b46_every_key_type_gets_the_partition_and_bucket_of_its_binary_row() {
     }
 }
 
+/// Numbers without nulls are hashed without laying their rows out, and places up to a bound are looked up
+/// in a table: the same buckets come of it, below and above.
+#[test]
+fn numbers_without_nulls_get_the_bucket_of_their_binary_row() {
+    let mut rng = SmallRng::seed_from_u64(7);
+    let longs: Vec<i64> = (0..500)
+        .map(|_| rng.random())
+        .chain([i64::MIN, -1, 0, i64::MAX])
+        .collect();
+    let ints: Vec<i32> = longs.iter().map(|v| *v as i32).collect();
+    for (logical, array) in [
+        (
+            LogicalType::BigInt,
+            Arc::new(Int64Array::from(longs.clone())) as ArrayRef,
+        ),
+        (
+            LogicalType::Int,
+            Arc::new(Int32Array::from(ints.clone())) as ArrayRef,
+        ),
+    ] {
+        for count in [1, 16, 1000, 70_000] {
+            let text = count.to_string();
+            let options = [("bucket", text.as_str()), ("bucket-key", "k")];
+            let schema = schema(&[("k", logical.clone())], &[], &options);
+            let mut router = Router::new(&schema).unwrap();
+            let batch = RecordBatch::try_from_iter_with_nullable([("k", array.clone(), true)]);
+            let batch = batch.unwrap();
+            // Once more: what was met is remembered.
+            for _ in 0..2 {
+                let routed = router.route(&batch).unwrap();
+                for (group, rows) in routed.iter() {
+                    let all: Vec<u32> = (0..batch.num_rows() as u32).collect();
+                    for row in rows.unwrap_or(&all) {
+                        let datum = match logical {
+                            LogicalType::BigInt => Datum::BigInt(longs[*row as usize]),
+                            _ => Datum::Int(ints[*row as usize]),
+                        };
+                        let key = std::slice::from_ref(&logical);
+                        let row = BinaryRow::from_datums(&[Some(datum)], key).unwrap();
+                        let wanted = BucketFunction::Default
+                            .bucket(row.bytes(), key, count)
+                            .unwrap();
+                        assert_eq!(router.key(group).unwrap().bucket.0, wanted, "{count}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Texts are told apart by two words and their length where they are short: none looks like another.
+#[test]
+fn partition_texts_of_every_length_are_told_apart() {
+    let mut texts: Vec<String> = Vec::new();
+    for length in 0..=20 {
+        for letters in ["ab", "\0a", "\0\0", "aa"] {
+            texts.push(letters.chars().cycle().take(length).collect());
+        }
+    }
+    texts.sort();
+    texts.dedup();
+    let schema = schema(&[("p", STRING), ("v", LogicalType::BigInt)], &["p"], &[]);
+    let mut router = Router::new(&schema).unwrap();
+    for _ in 0..2 {
+        let batch = RecordBatch::try_from_iter_with_nullable([
+            (
+                "p",
+                Arc::new(StringArray::from(texts.clone())) as ArrayRef,
+                true,
+            ),
+            (
+                "v",
+                Arc::new(Int64Array::from(vec![1; texts.len()])) as ArrayRef,
+                true,
+            ),
+        ]);
+        let routed = router.route(&batch.unwrap()).unwrap();
+        assert_eq!(router.len(), texts.len());
+        for (group, rows) in routed.iter() {
+            let [row] = rows.unwrap() else {
+                panic!("{rows:?}")
+            };
+            let text = Datum::String(texts[*row as usize].clone());
+            let row = BinaryRow::from_datums(&[Some(text)], &[STRING]).unwrap();
+            assert_eq!(router.key(group).unwrap().partition, row);
+        }
+        texts.reverse();
+    }
+}
+
 #[test]
 fn rows_with_more_than_56_key_columns_have_a_longer_header() {
     let types = vec![LogicalType::Int; 60];
