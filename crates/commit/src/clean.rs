@@ -206,8 +206,12 @@ fn epoch_of(prefix: &RunPrefix) -> Result<Epoch> {
         .strip_prefix("tg")
         .and_then(|rest| rest.get(8..)?.strip_prefix('e'));
     let digits = digits.and_then(|rest| rest.strip_suffix('-'));
-    let epoch = digits.and_then(|digits| digits.parse().ok()).map(Epoch);
-    epoch.ok_or_else(|| CommitError::Config(format!("`{prefix}` is no prefix of a run")))
+    let epoch = digits.and_then(|digits| digits.parse::<u64>().ok());
+    // As we write it, so that no two prefixes are one epoch's.
+    let written = epoch.filter(|epoch| digits == Some(epoch.to_string().as_str()));
+    written
+        .map(Epoch)
+        .ok_or_else(|| CommitError::Config(format!("`{prefix}` is no prefix of a run")))
 }
 
 async fn unfinished_of(store: &Store, epochs: &[(RunPrefix, Epoch)]) -> Result<Vec<Unfinished>> {
@@ -489,6 +493,8 @@ mod tests {
             "tg12345678e-",
             "xx12345678e1-",
             "tg12345678e1",
+            "tg12345678e+1-",
+            "tg12345678e01-",
             "tgé2345678e1-",
         ] {
             assert!(epoch_of(&RunPrefix(bad.to_owned())).is_err(), "{bad}");

@@ -194,7 +194,10 @@ fn is_older(whose: &str, run: &Run) -> bool {
     let stem = run.prefix.0.strip_suffix(&format!("{}-", run.epoch));
     let epoch = stem
         .and_then(|stem| whose.strip_prefix(stem)?.split_once('-'))
-        .and_then(|(epoch, _)| epoch.parse::<u64>().ok());
+        .and_then(|(text, _)| {
+            let epoch = text.parse::<u64>().ok()?;
+            (epoch.to_string() == text).then_some(epoch)
+        });
     epoch.is_some_and(|epoch| epoch < run.epoch.0)
 }
 
