@@ -35,6 +35,8 @@ pub(crate) struct Run {
 struct Block {
     at: u64,
     length: usize,
+    /// Of its bytes: a disk that gives back others must not become rows.
+    checksum: u32,
 }
 
 /// Rows of one group in one block; sorted by group, then in the order of arrival.
@@ -115,6 +117,7 @@ impl RunWriter {
         run.blocks.push(Block {
             at: run.bytes,
             length: self.buffer.len(),
+            checksum: crc32fast::hash(&self.buffer),
         });
         run.bytes += self.buffer.len() as u64;
         let mut start = 0;
@@ -155,6 +158,7 @@ impl Run {
             blocks: vec![Block {
                 at: 0,
                 length: bytes.len(),
+                checksum: crc32fast::hash(bytes),
             }],
             entries: vec![Entry {
                 group,
@@ -190,6 +194,13 @@ impl Run {
         file.seek(SeekFrom::Start(block.at))
             .and_then(|_| file.read_exact(&mut bytes))
             .map_err(failed(&self.dir, "reading rows back"))?;
+        if crc32fast::hash(&bytes) != block.checksum {
+            let (at, length) = (block.at, block.length);
+            let what =
+                format!("the {length} bytes from byte {at} on are not those that were written");
+            let altered = io::Error::new(io::ErrorKind::InvalidData, what);
+            return Err(failed(&self.dir, "reading rows back")(altered));
+        }
         let mut buffer = Buffer::from_vec(bytes);
         let mut decoder = StreamDecoder::new();
         // The library panics at some of what a broken disk may give back: that is an error, not a crash.
@@ -264,5 +275,45 @@ impl Cursor {
             next: run.entries.partition_point(|e| e.group < group),
             block: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{ArrayRef, Int64Array};
+    use std::sync::Arc;
+
+    #[test]
+    fn bytes_that_changed_on_disk_are_an_error_and_no_rows() {
+        let dir = tempfile::tempdir().unwrap();
+        let ids = Arc::new(Int64Array::from_iter_values(0..100)) as ArrayRef;
+        let rows = RecordBatch::try_from_iter([("id", ids)]).unwrap();
+        let schema = rows.schema();
+        let mut writer = RunWriter::new(dir.path(), &schema, 1 << 10).unwrap();
+        for group in [GroupId(1), GroupId(2)] {
+            writer
+                .push(&[(group, 100)], std::slice::from_ref(&rows))
+                .unwrap();
+        }
+        let run = writer.finish().unwrap();
+        let read = |group| {
+            let mut found = 0;
+            let mut cursor = Cursor::at(&run, group);
+            let taken = cursor.take(&run, group, &schema, |rows| {
+                found += rows.num_rows();
+                Ok(())
+            });
+            taken.map(|()| found)
+        };
+        assert_eq!(read(GroupId(2)).unwrap(), 100);
+        // A value in the middle of the second block: without a checksum it would be another number.
+        let at = run.blocks[1].at + run.blocks[1].length as u64 / 2;
+        let mut file = &run.file;
+        file.seek(SeekFrom::Start(at)).unwrap();
+        file.write_all(&[0xff]).unwrap();
+        assert_eq!(read(GroupId(1)).unwrap(), 100);
+        let error = read(GroupId(2)).unwrap_err().to_string();
+        assert!(error.contains(&dir.path().display().to_string()), "{error}");
     }
 }
