@@ -249,6 +249,25 @@ pub(crate) fn places() -> Vec<Case> {
     list
 }
 
+/// Few columns by every kind of partition, for the turns: there the types are not in question.
+pub(crate) fn narrow() -> Vec<Case> {
+    let all = atoms();
+    let columns: Vec<Column> = ["int", "string", "decimal_38_10", "timestamp_6"]
+        .iter()
+        .filter_map(|name| all.iter().find(|a| a.name == *name))
+        .map(|a| place(a, "top"))
+        .collect();
+    let mut list = Vec::new();
+    for bucket in BUCKETS.iter().take(2) {
+        for kind in partitions().iter().filter(|k| k.0 != "none") {
+            let mut case = table("partitions", bucket, kind, columns.clone());
+            case.name.push_str(" narrow");
+            list.push(case);
+        }
+    }
+    list
+}
+
 /// Bucket keys of every type, for every bucket function that takes it.
 pub(crate) fn bucket_keys() -> Vec<Case> {
     let mut list = Vec::new();

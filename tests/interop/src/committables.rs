@@ -3,7 +3,7 @@
 
 use crate::cases::Case;
 use crate::compare;
-use crate::harness::{At, Harness, judge, read, say};
+use crate::harness::{At, Harness, judge, read};
 use crate::matrix::Outcome;
 use crate::ours::Ours;
 use crate::peer::Peer;
@@ -52,7 +52,7 @@ pub(crate) fn run(harness: &mut Harness, cases: &[Case]) {
         found
             .into_iter()
             .for_each(|(place, outcome)| harness.matrix.add(place, outcome));
-        say(&format!("{PHASE}: {}", case.name));
+        harness.done(&format!("{PHASE}: {}", case.name));
     }
 }
 

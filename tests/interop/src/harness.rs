@@ -2,12 +2,13 @@
 
 use crate::cases::Case;
 use crate::compare::{self, Rows};
-use crate::matrix::{Matrix, Outcome, Place};
+use crate::matrix::{Matrix, Outcome, PARTS, Place};
 use crate::ours::Ours;
 use crate::peer::Peer;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// Columns that a peer refuses, with its message.
 pub(crate) type Refusals = BTreeMap<String, String>;
@@ -24,9 +25,18 @@ pub(crate) struct Harness {
     pub(crate) matrix: Matrix,
     /// Only tables whose `phase/table` fits.
     pub(crate) only: Option<String>,
-    /// A few tables instead of all.
-    pub(crate) quick: bool,
+    /// Where the cells go as JSON.
+    pub(crate) json: Option<PathBuf>,
+    /// What is said of the run in that file.
+    pub(crate) head: Value,
+    /// When it began.
+    pub(crate) begun: Instant,
+    /// When the file was written last.
+    pub(crate) written: Instant,
 }
+
+/// A long run leaves what it knows behind at least this often.
+const WRITE_EVERY: Duration = Duration::from_secs(60);
 
 impl Harness {
     /// Whether the user asked for this table.
@@ -35,6 +45,30 @@ impl Harness {
         self.only
             .as_ref()
             .is_none_or(|p| crate::expect::glob(p, &name) || name.contains(p.as_str()))
+    }
+
+    /// One table is done: says so, and writes out what is known by now.
+    pub(crate) fn done(&mut self, line: &str) {
+        say(line);
+        if self.written.elapsed() > WRITE_EVERY
+            && let Err(why) = self.write()
+        {
+            say(&why);
+        }
+    }
+
+    /// The cells as JSON, where that is asked for.
+    pub(crate) fn write(&mut self) -> Result<(), String> {
+        self.written = Instant::now();
+        let Some(path) = &self.json else {
+            return Ok(());
+        };
+        let mut file = self.head.clone();
+        if let Some(file) = file.as_object_mut() {
+            file.insert("seconds".into(), json!(self.begun.elapsed().as_secs()));
+            file.insert("cells".into(), self.matrix.json());
+        }
+        std::fs::write(path, file.to_string()).map_err(|e| format!("{}: {e}", path.display()))
     }
 
     /// An empty folder for a table of ours.
@@ -285,19 +319,27 @@ pub(crate) fn lists(
     cells
 }
 
-/// The errors of a check, warnings left out.
+/// The errors of a check, warnings left out; one part each, so that an expected one hides no other.
 fn findings(found: &Value) -> String {
     let list = found
         .get("findings")
         .and_then(Value::as_array)
         .cloned()
         .unwrap_or_default();
-    let errors: Vec<String> = list
+    let text = |f: &Value, key: &str| f.get(key).and_then(Value::as_str).map(str::to_owned);
+    let file = |path: String| path.rsplit('/').next().map_or(path.clone(), str::to_owned);
+    let mut errors: Vec<String> = list
         .iter()
-        .map(Value::to_string)
-        .filter(|f| !f.to_ascii_lowercase().contains("\"warning\""))
+        .filter(|f| text(f, "severity").is_none_or(|s| s != "warning"))
+        .map(|f| match (text(f, "where"), text(f, "what")) {
+            (Some(at), Some(what)) => format!("check: {}: {what}", file(at)),
+            _ => format!("check: {f}"),
+        })
         .collect();
-    format!("check: {}", errors.join(" "))
+    if errors.is_empty() {
+        errors.push(format!("check: {found}"));
+    }
+    errors.join(PARTS)
 }
 
 /// Runs `work` with every peer at once, each in a thread of its own; answers in the order of the peers.

@@ -12,18 +12,25 @@ mod install;
 mod matrix;
 mod ours;
 mod peer;
+mod plan;
 mod theirs;
 mod turns;
 mod types;
 mod variants;
 mod written;
 
-use cases::Case;
 use clap::{Parser, ValueEnum};
 use harness::{Harness, say};
+use matrix::Matrix;
+use peer::Peer;
+use plan::Plan;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::Instant;
+
+/// The releases of Java Paimon that are judged.
+const RELEASES: &str = "1.0.1,1.3.1,1.4.2";
 
 #[derive(Parser)]
 #[command(
@@ -32,7 +39,7 @@ use std::time::Instant;
 )]
 struct Arguments {
     /// Releases of Java Paimon.
-    #[arg(long, value_delimiter = ',', default_value = "1.0.1,1.3.1,1.4.2")]
+    #[arg(long, value_delimiter = ',', default_value = RELEASES)]
     release: Vec<String>,
     /// Which peers.
     #[arg(long, default_value = "all")]
@@ -78,7 +85,6 @@ fn main() -> ExitCode {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the matrix is what is asked for")]
 fn run(arguments: &Arguments) -> Result<bool, String> {
     let begun = Instant::now();
     let listed = install::here().join("expectations.txt");
@@ -103,10 +109,10 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         say("installing pypaimon");
         peers.push(install::pypaimon()?);
     }
-    let versions: Vec<String> = peers
-        .iter()
-        .map(|p| format!("{} ({})", p.name, p.version))
-        .collect();
+    say(&format!(
+        "the peers run after {:.0} s",
+        begun.elapsed().as_secs_f64()
+    ));
     let work = match &arguments.keep {
         Some(folder) => folder.clone(),
         None => std::env::temp_dir().join(format!("tidegate-interop-{}", std::process::id())),
@@ -119,112 +125,126 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         .canonicalize()
         .map_err(|e| format!("{}: {e}", work.display()))?;
     let mut harness = Harness {
+        head: head(arguments, &peers, &binary)?,
         binary,
         work: work.clone(),
         peers,
-        matrix: matrix::Matrix::new(rules),
+        matrix: Matrix::new(rules),
         only: arguments.only.clone(),
-        quick: arguments.quick,
+        json: arguments.json.clone(),
+        begun,
+        written: begun,
     };
-    parts(&mut harness, arguments.json.as_deref())?;
+    let plan = match arguments.quick {
+        true => Plan::quick(),
+        false => Plan::whole(),
+    };
+    parts(&mut harness, &plan)?;
     if arguments.keep.is_none() {
         // What is left there was made by this run.
         let _gone = std::fs::remove_dir_all(&work);
     }
-    let matrix = &harness.matrix;
-    println!("peers: {}\n", versions.join("; "));
-    print!("{}", matrix.text());
-    let counts: Vec<String> = matrix
-        .counts()
-        .iter()
-        .map(|(l, n)| format!("{l} {n}"))
-        .collect();
-    let deviations = matrix.deviations().count();
-    println!(
-        "cells: {}; {deviations} deviations; {:.0} s",
-        counts.join(", "),
-        begun.elapsed().as_secs_f64()
-    );
-    let unmet = matrix.unmet();
-    let whole = arguments.only.is_none() && !arguments.quick && arguments.peer == Peers::All;
-    if whole && !unmet.is_empty() {
-        println!("expectations.txt: no cell met lines {unmet:?}");
+    let mut head = harness.head.clone();
+    if let Some(head) = head.as_object_mut() {
+        head.insert("seconds".into(), json!(begun.elapsed().as_secs()));
     }
-    Ok(deviations == 0 && (!whole || unmet.is_empty()) && !matrix.counts().is_empty())
+    Ok(print(&[head], &harness.matrix))
 }
 
 /// Prints what earlier runs found.
-#[expect(clippy::print_stdout, reason = "the matrix is what is asked for")]
 fn render(rules: expect::Rules, files: &[PathBuf]) -> Result<bool, String> {
-    let mut matrix = matrix::Matrix::new(rules);
+    let mut matrix = Matrix::new(rules);
+    let mut heads = Vec::new();
     for path in files {
         let wrong = |e: String| format!("{}: {e}", path.display());
         let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
-        let cells = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        let mut file: Value = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        let cells = file
+            .get_mut("cells")
+            .map(Value::take)
+            .ok_or_else(|| wrong("no `cells`".to_owned()))?;
         matrix.add_json(&cells).map_err(wrong)?;
+        heads.push(file);
+    }
+    Ok(print(&heads, &matrix))
+}
+
+/// All parts of a plan.
+fn parts(harness: &mut Harness, plan: &Plan) -> Result<(), String> {
+    let lists = [&plan.crossed, &plan.places, &plan.keys];
+    for cases in lists {
+        written::run(harness, cases);
+    }
+    for cases in lists {
+        theirs::run(harness, cases);
+    }
+    turns::run(harness, &plan.turned, plan.turns_with);
+    variants::run(harness, &plan.options);
+    variants::refused(harness, &plan.refused);
+    committables::run(harness, &plan.prepared);
+    harness.write()
+}
+
+/// What `command` prints, in one line.
+fn said(command: &str, arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new(command)
+        .args(arguments)
+        .current_dir(install::here())
+        .output()
+        .map_err(|e| format!("cannot start {command}: {e}"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// What is known of a run besides its cells.
+fn head(arguments: &Arguments, peers: &[Peer], binary: &Path) -> Result<Value, String> {
+    let commit = match said("git", &["describe", "--always", "--dirty", "--exclude=*"]) {
+        Ok(commit) if !commit.is_empty() => commit,
+        _ => "unknown".to_owned(),
+    };
+    let versions: Vec<String> = peers
+        .iter()
+        .map(|p| format!("{} ({})", p.name, p.version))
+        .collect();
+    let whole = arguments.only.is_none()
+        && !arguments.quick
+        && arguments.peer == Peers::All
+        && arguments.release == RELEASES.split(',').collect::<Vec<_>>();
+    Ok(json!({
+        "date": said("date", &["-u", "+%Y-%m-%d %H:%M"])?,
+        "commit": commit,
+        "binary": said(&binary.display().to_string(), &["--version"])?,
+        "peers": versions.join("; "),
+        "whole": whole,
+    }))
+}
+
+/// Prints a matrix; whether all is as it should be.
+#[expect(clippy::print_stdout, reason = "the matrix is what is asked for")]
+fn print(heads: &[Value], matrix: &Matrix) -> bool {
+    let mut whole = false;
+    for head in heads {
+        let text = |key: &str| match head.get(key) {
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+            None => "unknown".to_owned(),
+        };
+        whole |= head.get("whole") == Some(&json!(true));
+        println!(
+            "run of {} UTC, commit {}, {} s\npeers: {}\n",
+            text("date"),
+            text("commit"),
+            text("seconds"),
+            text("peers")
+        );
     }
     print!("{}", matrix.text());
     let counts = matrix.counts();
-    let counts: Vec<String> = counts.iter().map(|(l, n)| format!("{l} {n}")).collect();
+    let letters: Vec<String> = counts.iter().map(|(l, n)| format!("{l} {n}")).collect();
     let deviations = matrix.deviations().count();
-    println!("cells: {}; {deviations} deviations", counts.join(", "));
-    Ok(deviations == 0)
-}
-
-/// All parts, or a few tables of each. After each part what is known so far is written out.
-fn parts(harness: &mut Harness, json: Option<&Path>) -> Result<(), String> {
-    let quick = harness.quick;
-    let few = |mut cases: Vec<Case>, names: &[&str]| -> Vec<Case> {
-        cases.retain(|c| !quick || names.contains(&c.name.as_str()));
-        cases
-    };
-    let crossed = few(cases::crossed(), &["fixed/date"]);
-    let places = few(cases::places(), &["unaware/none nested"]);
-    let keys = few(cases::bucket_keys(), &["hive(string)", "mod(bigint)"]);
-    let options = few(
-        cases::options(),
-        &["unaware snappy", "fixed rolling by rows"],
-    );
-    let named = |names: &[&str]| -> Vec<Case> {
-        let wanted = |c: &&Case| quick || names.contains(&c.name.as_str());
-        crossed.iter().filter(wanted).cloned().collect()
-    };
-    let mut turned = named(&[
-        "unaware/none",
-        "unaware/string",
-        "unaware/date",
-        "fixed/none",
-        "fixed/string,int",
-        "fixed/timestamp_6",
-        "mod/none",
-        "hive/none",
-    ]);
-    let nested = |c: &&Case| !quick && c.name.ends_with("/none nested");
-    turned.extend(places.iter().filter(nested).cloned());
-    let prepared = named(&["unaware/none", "fixed/string,int"]);
-    let refused = cases::refused();
-    let steps: [&dyn Fn(&mut Harness); 7] = [
-        &|h| written::run(h, &crossed),
-        &|h| written::run(h, &places),
-        &|h| written::run(h, &keys),
-        &|h| {
-            [&crossed, &places, &keys]
-                .iter()
-                .for_each(|cases| theirs::run(h, cases))
-        },
-        &|h| turns::run(h, &turned),
-        &|h| {
-            variants::run(h, &options);
-            variants::refused(h, &refused);
-        },
-        &|h| committables::run(h, &prepared),
-    ];
-    for step in steps {
-        step(harness);
-        if let Some(path) = json {
-            let text = harness.matrix.json().to_string();
-            std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
-        }
+    println!("cells: {}; {deviations} deviations", letters.join(", "));
+    let unmet = if whole { matrix.unmet() } else { Vec::new() };
+    for line in &unmet {
+        println!("expectations.txt, {line}");
     }
-    Ok(())
+    deviations == 0 && unmet.is_empty() && !counts.is_empty()
 }

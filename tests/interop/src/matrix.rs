@@ -23,6 +23,9 @@ const PHASES: &[&str] = &[
     "committables",
 ];
 
+/// Stands between the parts of a note that has several; an expectation must fit each of them.
+pub(crate) const PARTS: &str = " ¶ ";
+
 /// What was found for a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
@@ -89,23 +92,22 @@ impl Matrix {
 
     /// Judges an outcome and keeps it, in place of an earlier one for the same cell.
     pub(crate) fn add(&mut self, place: Place, outcome: Outcome) {
-        let rule = self
-            .rules
-            .find(&place.peer, place.phase, &place.case, &place.row);
+        let line = self.rules.find(&place);
+        let rule = line.filter(|r| r.letter != '=');
         let (letter, note) = match outcome {
             Outcome::Equal if rule.is_some() => ('E', "listed, yet equal".to_owned()),
             Outcome::Equal => ('=', String::new()),
             Outcome::Absent(why) => ('-', why),
             Outcome::Refused(said) => {
-                let known = rule.is_some_and(|r| r.letter == 'r' && said.contains(&r.says));
+                let known = rule.is_some_and(|r| r.letter == 'r' && r.explains(&said));
                 (if known { 'r' } else { 'R' }, said)
             }
             Outcome::Differs(how) => {
-                let known = rule.is_some_and(|r| r.letter == 'k' && how.contains(&r.says));
+                let known = rule.is_some_and(|r| r.letter == 'k' && r.explains(&how));
                 (if known { 'k' } else { 'x' }, how)
             }
         };
-        let rule = rule.map(crate::expect::Rule::line);
+        let rule = line.map(crate::expect::Rule::line);
         let cell = Cell {
             place: place.clone(),
             letter,
@@ -139,14 +141,14 @@ impl Matrix {
         counts
     }
 
-    /// Lines of the list of expectations that no cell met.
-    pub(crate) fn unmet(&self) -> Vec<usize> {
-        let met: Vec<usize> = self.cells.iter().filter_map(|c| c.rule).collect();
-        self.rules
+    /// What of the list of expectations no cell met.
+    pub(crate) fn unmet(&self) -> Vec<String> {
+        let met: Vec<_> = self
+            .cells
             .iter()
-            .map(crate::expect::Rule::line)
-            .filter(|l| !met.contains(l))
-            .collect()
+            .filter_map(|c| Some((c.rule?, &c.place, c.note.as_str())))
+            .collect();
+        self.rules.unmet(&met)
     }
 
     /// The whole as JSON.
@@ -219,7 +221,7 @@ impl Matrix {
                 'k' | 'x' => cell.note.clone(),
                 _ => general(&cell.note),
             };
-            let reason = self.rules.iter().find(|r| Some(r.line()) == cell.rule);
+            let reason = cell.rule.and_then(|line| self.rules.at(line));
             let key = match (cell.letter, reason) {
                 ('k' | 'r', Some(rule)) => format!("{} — {}", rule.says, rule.reason),
                 _ => note,
@@ -333,7 +335,7 @@ mod tests {
 
     fn place(row: &str) -> Place {
         Place {
-            phase: "write",
+            phase: "we write",
             group: "types".into(),
             case: "fixed/none".into(),
             row: row.into(),
@@ -344,10 +346,6 @@ mod tests {
     #[test]
     fn an_earlier_run_is_judged_anew() {
         let mut matrix = Matrix::new(Rules::default());
-        let place = |row| Place {
-            phase: "we write",
-            ..place(row)
-        };
         matrix.add(place("a"), Outcome::Refused("I cannot".into()));
         matrix.add(place("b"), Outcome::Equal);
         let rules = "1.0.1 | we write | * | a | r | cannot | it";
@@ -359,8 +357,8 @@ mod tests {
 
     #[test]
     fn whatever_is_not_listed_is_a_deviation() {
-        let rules = "1.0.1 | write | * | a, b, c | r | cannot | it\n1.0.1 | write | * | d | k | read 1 | it\n\
-                     1.0.1 | write | * | never | r | cannot | it";
+        let rules = "1.0.1 | we write | * | a, b, c | r | cannot | it\n1.0.1 | we write | * | d | k | read 1 | it\n\
+                     1.0.1 | we write | * | never | r | cannot | it";
         let mut matrix = Matrix::new(Rules::parse(rules).unwrap());
         matrix.add(place("a"), Outcome::Refused("I cannot".into()));
         matrix.add(place("b"), Outcome::Refused("I will not".into()));
@@ -373,7 +371,11 @@ mod tests {
         let letters: String = matrix.cells.iter().map(|c| c.letter).collect();
         assert_eq!(letters, "rREkxR=-");
         assert_eq!(matrix.deviations().count(), 4);
-        assert_eq!(matrix.unmet(), [3]);
-        assert!(matrix.text().contains("write: types"), "{}", matrix.text());
+        assert_eq!(matrix.unmet(), ["line 3: no cell met it"]);
+        assert!(
+            matrix.text().contains("we write: types"),
+            "{}",
+            matrix.text()
+        );
     }
 }

@@ -79,6 +79,9 @@ impl Peer {
                     part("rootMessage")
                 ));
             }
+            if !part("rootAt").is_empty() {
+                text.push_str(&format!(" at {}", part("rootAt")));
+            }
             return Err(text.replace('\n', " "));
         }
         Ok(answer.get("result").cloned().unwrap_or(Value::Null))

@@ -2,7 +2,7 @@
 
 use crate::cases::Case;
 use crate::compare;
-use crate::harness::{At, Harness, Refusals, judge, lists, our_lists, say, with_all};
+use crate::harness::{At, Harness, Refusals, judge, lists, our_lists, with_all};
 use crate::matrix::{Outcome, Place};
 use crate::ours::Ours;
 use crate::peer::Peer;
@@ -46,7 +46,7 @@ pub(crate) fn run(harness: &mut Harness, cases: &[Case]) {
         }
         let took = begun.elapsed().as_secs_f64();
         let count = wanted.len();
-        say(&format!(
+        harness.done(&format!(
             "{PHASE} {}/{count}: {} {took:.1} s",
             i + 1,
             case.name

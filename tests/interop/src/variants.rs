@@ -3,8 +3,8 @@
 
 use crate::cases::Case;
 use crate::compare;
-use crate::harness::{At, Harness, judge, lists, our_lists, read, say, with_all};
-use crate::matrix::{Outcome, Place};
+use crate::harness::{At, Harness, judge, lists, our_lists, read, with_all};
+use crate::matrix::{Outcome, PARTS, Place};
 use crate::ours::Ours;
 use crate::written::{US, own, write};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ pub(crate) fn run(harness: &mut Harness, cases: &[Case]) {
                 .matrix
                 .add(cell(case, "rows", US), Outcome::Differs(why));
         }
-        say(&format!(
+        harness.done(&format!(
             "{PHASE}: {} {:.1} s",
             case.name,
             begun.elapsed().as_secs_f64()
@@ -43,12 +43,24 @@ fn cell(case: &Case, aspect: &str, peer: &str) -> Place {
     .cell(variant, peer)
 }
 
-/// The first outcome that is not equal.
+/// Equal where all are; else all that is wrong, refusals first.
 fn worst(outcomes: impl IntoIterator<Item = Outcome>) -> Outcome {
-    outcomes
-        .into_iter()
-        .find(|o| !matches!(o, Outcome::Equal | Outcome::Absent(_)))
-        .unwrap_or(Outcome::Equal)
+    let (mut refused, mut differs) = (Vec::new(), Vec::new());
+    for outcome in outcomes {
+        match outcome {
+            Outcome::Equal | Outcome::Absent(_) => {}
+            Outcome::Refused(said) => refused.push(said),
+            Outcome::Differs(how) => differs.push(how),
+        }
+    }
+    match (refused.is_empty(), differs.is_empty()) {
+        (true, true) => Outcome::Equal,
+        (true, false) => Outcome::Differs(differs.join(PARTS)),
+        (false, _) => {
+            refused.extend(differs);
+            Outcome::Refused(refused.join(PARTS))
+        }
+    }
 }
 
 fn one(harness: &mut Harness, case: &Case) -> Result<(), String> {

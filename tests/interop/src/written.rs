@@ -2,7 +2,7 @@
 
 use crate::cases::Case;
 use crate::compare::{self, Rows};
-use crate::harness::{At, Harness, Reading, judge, lists, our_lists, read, say, with_all};
+use crate::harness::{At, Harness, Reading, judge, lists, our_lists, read, with_all};
 use crate::matrix::{Outcome, Place};
 use crate::ours::Ours;
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ pub(crate) fn run(harness: &mut Harness, cases: &[Case]) {
             );
         }
         let took = begun.elapsed().as_secs_f64();
-        say(&format!(
+        harness.done(&format!(
             "{PHASE} {}/{}: {} {took:.1} s",
             i + 1,
             wanted.len(),
