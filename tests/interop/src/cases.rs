@@ -249,7 +249,8 @@ pub(crate) fn places() -> Vec<Case> {
     list
 }
 
-/// Few columns by every kind of partition, for the turns: there the types are not in question.
+/// Few columns by every kind of partition, for the turns: there the types are not in
+/// question. The bucket modes take turns too.
 pub(crate) fn narrow() -> Vec<Case> {
     let all = atoms();
     let columns: Vec<Column> = ["int", "string", "decimal_38_10", "timestamp_6"]
@@ -258,8 +259,8 @@ pub(crate) fn narrow() -> Vec<Case> {
         .map(|a| place(a, "top"))
         .collect();
     let mut list = Vec::new();
-    for bucket in BUCKETS.iter().take(2) {
-        for kind in partitions().iter().filter(|k| k.0 != "none") {
+    for kind in partitions().iter().filter(|k| k.0 != "none") {
+        for bucket in BUCKETS.iter().take(2) {
             let mut case = table("partitions", bucket, kind, columns.clone());
             case.name.push_str(" narrow");
             list.push(case);

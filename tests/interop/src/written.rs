@@ -82,17 +82,26 @@ pub(crate) fn cells(
     ours: &Ours,
     expected: &Rows,
 ) -> Result<(), String> {
-    let mut cells: Vec<(Place, Outcome)> = judge(at, case, US, expected, &own(ours));
-    let verified = Outcome::of(ours.verify().err());
-    cells.push((at.cell("(check)", US), verified));
     let said = our_lists(ours)?;
-    let found = with_all(&mut harness.peers, |peer| {
-        let reading = read(peer, &ours.table, case, &json!({}));
-        let mut cells = judge(at, case, &peer.name, expected, &reading);
-        for (row, outcome) in lists(peer, &ours.table, &said) {
-            cells.push((at.cell(&row, &peer.name), outcome));
+    // We read while they read.
+    let (cells, found) = std::thread::scope(|scope| {
+        let own = scope.spawn(|| {
+            let mut cells: Vec<(Place, Outcome)> = judge(at, case, US, expected, &own(ours));
+            cells.push((at.cell("(check)", US), Outcome::of(ours.verify().err())));
+            cells
+        });
+        let found = with_all(&mut harness.peers, |peer| {
+            let reading = read(peer, &ours.table, case, &json!({}));
+            let mut cells = judge(at, case, &peer.name, expected, &reading);
+            for (row, outcome) in lists(peer, &ours.table, &said) {
+                cells.push((at.cell(&row, &peer.name), outcome));
+            }
+            cells
+        });
+        match own.join() {
+            Ok(cells) => (cells, found),
+            Err(panic) => std::panic::resume_unwind(panic),
         }
-        cells
     });
     for (place, outcome) in cells.into_iter().chain(found.into_iter().flatten()) {
         harness.matrix.add(place, outcome);
