@@ -27,14 +27,33 @@ pub(crate) struct Arguments {
     /// Run nothing: print the cells of these JSON files, judged by the expectations as they are now.
     #[arg(long, value_delimiter = ',', value_name = "FILE,…")]
     render: Vec<PathBuf>,
-    /// Release 1.4.2 and pypaimon on a few tables; does nothing, and says so, without mvn.
+    /// Java 1.4.2 and pypaimon, every type in both bucket modes; does nothing, and says why, where the
+    /// machine has no JDK 17, mvn or python3.
     #[arg(long)]
     quick: bool,
 }
 
+/// The quick comparison, as part of the tests.
+pub(crate) fn quick(bin: PathBuf) -> Result<(), Failure> {
+    check(&Arguments {
+        release: vec!["1.4.2".to_owned()],
+        peer: "all".to_owned(),
+        bin: Some(bin),
+        only: None,
+        json: None,
+        keep: None,
+        render: Vec::new(),
+        quick: true,
+    })
+}
+
 pub(crate) fn check(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.quick && !has("mvn") {
-        say("interop: mvn is not installed; nothing was compared");
+    if arguments.quick
+        && let Some(what) = missing()
+    {
+        say(&format!(
+            "interop: SKIPPED, nothing was compared with Java Paimon and pypaimon: {what}"
+        ));
         return Ok(());
     }
     let mut command = cargo();
@@ -78,11 +97,55 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-fn has(program: &str) -> bool {
+/// What the peers need and this machine lacks.
+fn missing() -> Option<String> {
+    match said("javac", "-version") {
+        None => return Some("there is no JDK (javac) on PATH; 17 or later is wanted".to_owned()),
+        Some(text) if release(&text).is_none_or(|major| major < OLDEST_JDK) => {
+            return Some(format!(
+                "`{text}` is too old; {OLDEST_JDK} or later is wanted"
+            ));
+        }
+        Some(_) => {}
+    }
+    let lacking = |program: &&str| said(program, "--version").is_none();
+    let program = ["java", "mvn", "python3"].into_iter().find(lacking)?;
+    Some(format!("there is no {program} on PATH"))
+}
+
+/// What the Java peer is compiled for.
+const OLDEST_JDK: u32 = 17;
+
+/// The number in `javac 17.0.15`; `javac 1.8.0` is 1.
+fn release(text: &str) -> Option<u32> {
+    let number = text.split_whitespace().nth(1)?;
+    number.split(['.', '-', '+']).next()?.parse().ok()
+}
+
+/// The first line that a program prints about itself; none where it does not run.
+fn said(program: &str, flag: &str) -> Option<String> {
     let mut command = Command::new(program);
-    command
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
+    let output = command.arg(flag).stdin(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().next().unwrap_or_default().trim().to_owned();
+    output.status.success().then_some(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::release;
+
+    #[test]
+    fn the_major_number_of_a_jdk_is_read_from_what_it_says() {
+        for (text, major) in [
+            ("javac 17.0.15", Some(17)),
+            ("javac 21", Some(21)),
+            ("javac 24-ea", Some(24)),
+            ("javac 1.8.0_402", Some(1)),
+            ("javac", None),
+            ("", None),
+        ] {
+            assert_eq!(release(text), major, "{text}");
+        }
+    }
 }

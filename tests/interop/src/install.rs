@@ -1,5 +1,6 @@
 //! What the peers need, from Maven Central and PyPI, into the cache folder.
 
+use crate::harness::say;
 use crate::peer::{Kind, Peer};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -25,9 +26,9 @@ pub(crate) fn cache() -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// One installation at a time; the lock goes with the value.
-fn locked() -> Result<File, String> {
-    let path = cache()?.join("lock");
+/// One installation of a kind at a time; the lock goes with the value.
+fn locked(kind: &str) -> Result<File, String> {
+    let path = cache()?.join(format!("lock-{kind}"));
     let wrong = |e: std::io::Error| format!("{}: {e}", path.display());
     let file = File::create(&path).map_err(wrong)?;
     file.lock().map_err(wrong)?;
@@ -60,9 +61,28 @@ fn run(command: &mut Command) -> Result<(), String> {
     ))
 }
 
+/// Installs and starts these releases of Java Paimon and, if asked for, pypaimon; both kinds at once.
+pub(crate) fn peers(releases: &[&str], python: bool) -> Result<Vec<Peer>, String> {
+    std::thread::scope(|scope| {
+        let python = python.then(|| scope.spawn(pypaimon));
+        let mut peers = Vec::new();
+        // One after the other: Maven's local repository is not made for two writers.
+        for release in releases {
+            say(&format!("installing Java Paimon {release}"));
+            peers.push(java(release)?);
+        }
+        if let Some(python) = python {
+            say("installing pypaimon");
+            let started = python.join();
+            peers.push(started.map_err(|_| "installing pypaimon panicked".to_owned())??);
+        }
+        Ok(peers)
+    })
+}
+
 /// Builds a Java peer of a release (at once if it is built already) and starts it.
-pub(crate) fn java(release: &str) -> Result<Peer, String> {
-    let _installing = locked()?;
+fn java(release: &str) -> Result<Peer, String> {
+    let _installing = locked("java")?;
     let out = cache()?.join(format!("java-{release}"));
     run(Command::new("sh")
         .arg(here().join("java/build.sh"))
@@ -78,8 +98,8 @@ pub(crate) fn java(release: &str) -> Result<Peer, String> {
 }
 
 /// Makes the Python environment (once) and starts pypaimon in it.
-pub(crate) fn pypaimon() -> Result<Peer, String> {
-    let _installing = locked()?;
+fn pypaimon() -> Result<Peer, String> {
+    let _installing = locked("python")?;
     let folder = cache()?.join("venv");
     let python = folder.join("bin/python");
     let stamp = folder.join("interop-packages");
@@ -94,6 +114,7 @@ pub(crate) fn pypaimon() -> Result<Peer, String> {
                 "install",
                 "--quiet",
                 "--disable-pip-version-check",
+                "--no-compile",
             ])
             .args(PYTHON_PACKAGES))?;
         std::fs::write(&stamp, &wanted).map_err(|e| format!("{}: {e}", stamp.display()))?;

@@ -94,21 +94,12 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     let Some(bin) = &arguments.bin else {
         return render(rules, &arguments.render);
     };
-    let mut peers = Vec::new();
-    let releases: Vec<&str> = match arguments.quick {
-        true => vec!["1.4.2"],
-        false => arguments.release.iter().map(String::as_str).collect(),
+    let releases: Vec<&str> = match (arguments.quick, arguments.peer) {
+        (_, Peers::Pypaimon) => Vec::new(),
+        (true, _) => vec!["1.4.2"],
+        (false, _) => arguments.release.iter().map(String::as_str).collect(),
     };
-    if arguments.peer != Peers::Pypaimon {
-        for release in &releases {
-            say(&format!("installing Java Paimon {release}"));
-            peers.push(install::java(release)?);
-        }
-    }
-    if arguments.peer != Peers::Java {
-        say("installing pypaimon");
-        peers.push(install::pypaimon()?);
-    }
+    let peers = install::peers(&releases, arguments.peer != Peers::Java)?;
     say(&format!(
         "the peers run after {:.0} s",
         begun.elapsed().as_secs_f64()
