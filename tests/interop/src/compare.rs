@@ -160,6 +160,17 @@ pub(crate) fn listing(ours: &[Value], theirs: &[Value], ignore: &[&str]) -> Opti
         .map(|(a, b)| differing(a, b))
 }
 
+/// The rows with the last name of the path in a column in place of the path.
+pub(crate) fn without_folders(rows: &[Value], column: &str) -> Vec<Value> {
+    let mut rows = rows.to_vec();
+    for path in rows.iter_mut().filter_map(|r| r.get_mut(column)) {
+        if let Some(name) = path.as_str().and_then(|p| p.rsplit('/').next()) {
+            *path = Value::from(name);
+        }
+    }
+    rows
+}
+
 /// The words that differ, not the whole lines.
 fn differing(ours: &str, theirs: &str) -> String {
     let at = ours
@@ -317,6 +328,11 @@ mod tests {
                 .unwrap()
                 .contains("size_in_bytes=2")
         );
+        let moved = [file("/t/p=inf/a", 1), file("/t/p=inf/b", 2)];
+        assert!(listing(&ours, &moved, &[]).is_some());
+        let names = |files: &[Value]| without_folders(files, "file_path");
+        assert_eq!(listing(&names(&ours), &names(&moved), &[]), None);
+        assert!(listing(&names(&ours), &names(&[file("/a", 1), file("/b", 3)]), &[]).is_some());
         let more = json!({"file_path": "/t/a", "unknown": 1});
         assert!(listing(&ours[..1], &[more], &[]).is_some());
     }

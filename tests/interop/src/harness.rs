@@ -286,13 +286,21 @@ pub(crate) fn lists(
             Ok(theirs) => {
                 let none = Vec::new();
                 let ours = ours.get(name).unwrap_or(&none);
+                // So that a release's way of printing, or of naming folders, hides nothing else.
                 let texts = ["partition", "min_partition_stats", "max_partition_stats"];
+                let unfolded = |files: &[Value]| compare::without_folders(files, "file_path");
                 match compare::listing(ours, &theirs, ignore) {
-                    // So that a release's way of printing hides nothing else.
+                    None => Outcome::Equal,
                     Some(how) if compare::listing(ours, &theirs, &texts).is_none() => {
                         Outcome::Differs(format!("only the text of partitions: {how}"))
                     }
-                    difference => Outcome::of(difference),
+                    Some(how)
+                        if compare::listing(&unfolded(ours), &unfolded(&theirs), ignore)
+                            .is_none() =>
+                    {
+                        Outcome::Differs(format!("only the folders of partitions: {how}"))
+                    }
+                    Some(how) => Outcome::Differs(how),
                 }
             }
         };
