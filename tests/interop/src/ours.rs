@@ -1,6 +1,7 @@
 //! The real `tidegate` binary: jobs that write, verbs that read.
 
 use crate::cases::Case;
+use crate::matrix::PARTS;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
@@ -118,7 +119,10 @@ impl Ours {
 
     /// `verify`: an error where it finds one.
     pub(crate) fn verify(&self) -> Result<(), String> {
-        self.lines(&["verify"]).map(|_| ())
+        match self.lines(&["verify"]) {
+            Ok(_) => Ok(()),
+            Err(said) => Err(findings(&said).unwrap_or(said)),
+        }
     }
 
     /// Creates the table without writing to it.
@@ -153,5 +157,35 @@ impl Ours {
     pub(crate) fn remove(self) {
         // What stays behind is in the work folder and is removed by the next run.
         let _gone = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The errors in a report of `verify`, one part each; none where the text has no such report.
+fn findings(said: &str) -> Option<String> {
+    let report: Value = serde_json::from_str(said.get(said.find('{')?..)?).ok()?;
+    let text = |f: &Value, key: &str| f.get(key).and_then(Value::as_str).map(str::to_owned);
+    let errors: Vec<String> = report
+        .get("findings")?
+        .as_array()?
+        .iter()
+        .filter(|f| text(f, "severity").is_none_or(|s| s != "warning"))
+        .filter_map(|f| Some(format!("{}: {}", text(f, "place")?, text(f, "finding")?)))
+        .collect();
+    (!errors.is_empty()).then(|| errors.join(PARTS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::findings;
+
+    #[test]
+    fn each_error_of_a_report_is_a_part_and_warnings_are_none() {
+        let said = r#" (exit status: 3) {"errors":2,"findings":[
+            {"severity":"error","place":"a","finding":"it is not there"},
+            {"severity":"warning","place":"b","finding":"loose"},
+            {"severity":"error","place":"c","finding":"3 rows"}]}"#;
+        let told = Some("a: it is not there ¶ c: 3 rows".to_owned());
+        assert_eq!(findings(said), told);
+        assert_eq!(findings("no such table (exit status: 1)"), None);
     }
 }
