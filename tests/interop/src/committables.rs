@@ -5,7 +5,7 @@ use crate::cases::Case;
 use crate::compare;
 use crate::harness::{At, Harness, judge, read};
 use crate::matrix::Outcome;
-use crate::ours::Ours;
+use crate::ours::{Binary, Ours};
 use crate::peer::Peer;
 use crate::theirs::create;
 use crate::written::{own, write};
@@ -24,7 +24,7 @@ const PHASE: &str = "committables";
 const BUCKET_COUNT_SINCE: i32 = 7;
 
 /// The difference, if any; the error is the peer's word.
-type Exchange = fn(&mut Peer, &Path, &Path, &Case) -> Result<Option<String>, String>;
+type Exchange = fn(&mut Peer, &Binary, &Path, &Case) -> Result<Option<String>, String>;
 
 /// Both directions, with every release of Java.
 pub(crate) fn run(harness: &mut Harness, cases: &[Case]) {
@@ -76,7 +76,7 @@ fn version_of(node: &Value, key: &str) -> Result<i32, String> {
 /// there.
 fn through_us(
     peer: &mut Peer,
-    binary: &Path,
+    binary: &Binary,
     work: &Path,
     case: &Case,
 ) -> Result<Option<String>, String> {
@@ -131,7 +131,7 @@ fn through_us(
 /// them in a table that has the files and no snapshot.
 fn by_java(
     peer: &mut Peer,
-    binary: &Path,
+    binary: &Binary,
     work: &Path,
     case: &Case,
 ) -> Result<Option<String>, String> {

@@ -3,7 +3,7 @@
 use crate::cases::Case;
 use crate::compare::{self, Rows};
 use crate::matrix::{Matrix, Outcome, PARTS, Place};
-use crate::ours::Ours;
+use crate::ours::{Binary, Ours};
 use crate::peer::Peer;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub(crate) type Refusals = BTreeMap<String, String>;
 /// Everything.
 pub(crate) struct Harness {
     /// The binary under test.
-    pub(crate) binary: PathBuf,
+    pub(crate) binary: Binary,
     /// Where tables are made.
     pub(crate) work: PathBuf,
     /// The other implementations.
@@ -73,12 +73,15 @@ impl Harness {
 
     /// An empty folder for a table of ours.
     pub(crate) fn ours(&self, phase: &str, case: &str) -> Result<Ours, String> {
-        let name: String = format!("{phase} {case}")
-            .chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-            .collect();
-        Ours::new(&self.binary, &self.work.join(name))
+        let folder = self.work.join(folder_of(&format!("{phase} {case}")));
+        Ours::new(&self.binary, &folder)
     }
+}
+
+/// A text as the name of a folder.
+pub(crate) fn folder_of(text: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    text.chars().map(plain).collect()
 }
 
 /// Places of one table.

@@ -117,7 +117,10 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         .map_err(|e| format!("{}: {e}", work.display()))?;
     let mut harness = Harness {
         head: head(arguments, &peers, &binary)?,
-        binary,
+        binary: ours::Binary {
+            path: binary,
+            keep: arguments.keep.is_some(),
+        },
         work: work.clone(),
         peers,
         matrix: Matrix::new(rules),

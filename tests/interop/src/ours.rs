@@ -8,9 +8,18 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The binary under test, and whether the tables that were made with it stay.
+#[derive(Clone)]
+pub(crate) struct Binary {
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// Removes no table.
+    pub(crate) keep: bool,
+}
+
 /// A table of ours in a folder of its own, with the job that writes it.
 pub(crate) struct Ours {
-    binary: PathBuf,
+    binary: Binary,
     folder: PathBuf,
     /// The table's folder.
     pub(crate) table: String,
@@ -23,13 +32,13 @@ fn wrong(at: &Path) -> impl Fn(std::io::Error) -> String {
 
 impl Ours {
     /// An empty folder; nothing is written yet.
-    pub(crate) fn new(binary: &Path, folder: &Path) -> Result<Self, String> {
+    pub(crate) fn new(binary: &Binary, folder: &Path) -> Result<Self, String> {
         if folder.exists() {
             fs::remove_dir_all(folder).map_err(wrong(folder))?;
         }
         fs::create_dir_all(folder.join("in")).map_err(wrong(folder))?;
         Ok(Self {
-            binary: binary.to_owned(),
+            binary: binary.clone(),
             folder: folder.to_owned(),
             table: folder.join("warehouse/db.db/t").display().to_string(),
         })
@@ -85,11 +94,11 @@ impl Ours {
     }
 
     fn tidegate(&self, arguments: &[&str]) -> Result<String, String> {
-        let output = Command::new(&self.binary)
+        let output = Command::new(&self.binary.path)
             .args(arguments)
             .current_dir(&self.folder)
             .output()
-            .map_err(|e| format!("cannot start {}: {e}", self.binary.display()))?;
+            .map_err(|e| format!("cannot start {}: {e}", self.binary.path.display()))?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
@@ -153,8 +162,11 @@ impl Ours {
         self.tidegate(&arguments).map(|_| ())
     }
 
-    /// Removes everything.
+    /// Removes everything, unless tables are to stay.
     pub(crate) fn remove(self) {
+        if self.binary.keep {
+            return;
+        }
         // What stays behind is in the work folder and is removed by the next run.
         let _gone = fs::remove_dir_all(&self.folder);
     }

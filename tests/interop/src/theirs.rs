@@ -2,9 +2,9 @@
 
 use crate::cases::Case;
 use crate::compare;
-use crate::harness::{At, Harness, Refusals, judge, lists, our_lists, with_all};
+use crate::harness::{At, Harness, Refusals, folder_of, judge, lists, our_lists, with_all};
 use crate::matrix::{Outcome, Place};
-use crate::ours::Ours;
+use crate::ours::{Binary, Ours};
 use crate::peer::Peer;
 use crate::written::own;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ pub(crate) fn run(harness: &mut Harness, cases: &[Case]) {
         let at = At::of(PHASE, case);
         let (binary, work) = (harness.binary.clone(), harness.work.clone());
         let found = with_all(&mut harness.peers, |peer| {
-            let folder = work.join(format!("theirs-{}", peer.name));
+            let folder = work.join(folder_of(&format!("{PHASE} {} {}", peer.name, case.name)));
             let outcome = one(peer, &binary, &folder, &at, case);
             (peer.name.clone(), outcome)
         });
@@ -56,7 +56,7 @@ pub(crate) fn run(harness: &mut Harness, cases: &[Case]) {
 
 fn one(
     peer: &mut Peer,
-    binary: &Path,
+    binary: &Binary,
     folder: &Path,
     at: &At,
     case: &Case,
@@ -97,7 +97,7 @@ struct Made {
 }
 
 /// Where nothing at all can be written, tries it without null partitions.
-fn made(peer: &mut Peer, binary: &Path, folder: &Path, case: &Case) -> Result<Made, String> {
+fn made(peer: &mut Peer, binary: &Binary, folder: &Path, case: &Case) -> Result<Made, String> {
     let said = match table_of(peer, binary, folder, case) {
         Ok((ours, refused)) => {
             return Ok(Made {
@@ -131,7 +131,7 @@ pub(crate) fn without(case: &Case, refused: &Refusals) -> Case {
 /// are found by halves and left out.
 fn table_of(
     peer: &mut Peer,
-    binary: &Path,
+    binary: &Binary,
     folder: &Path,
     case: &Case,
 ) -> Result<(Ours, Refusals), String> {
@@ -166,7 +166,7 @@ fn table_of(
     Ok((ours, refused))
 }
 
-fn attempt(peer: &mut Peer, binary: &Path, folder: &Path, case: &Case) -> Result<Ours, String> {
+fn attempt(peer: &mut Peer, binary: &Binary, folder: &Path, case: &Case) -> Result<Ours, String> {
     let ours = Ours::new(binary, folder)?;
     create(peer, &ours, case)?;
     for from in [0, case.rows] {
