@@ -99,7 +99,16 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         (true, _) => vec!["1.4.2"],
         (false, _) => arguments.release.iter().map(String::as_str).collect(),
     };
-    let peers = install::peers(&releases, arguments.peer != Peers::Java)?;
+    let peers = match install::peers(&releases, arguments.peer != Peers::Java) {
+        // As where the machine has no JDK: a registry that is out of reach says nothing of our tables.
+        Err(why) if arguments.quick => {
+            say(&format!(
+                "interop: SKIPPED, nothing was compared with Java Paimon and pypaimon: {why}"
+            ));
+            return Ok(true);
+        }
+        installed => installed?,
+    };
     say(&format!(
         "the peers run after {:.0} s",
         begun.elapsed().as_secs_f64()
