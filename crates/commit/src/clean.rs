@@ -160,7 +160,7 @@ async fn survey(
     let mut candidates = Candidates::default();
     let job_dir = layout::job_dir(&run.job);
     for object in &listed {
-        candidates.consider(&object.path, &epochs, &job_dir, oldest);
+        candidates.consider(&object.path, &epochs, &job_dir);
     }
     let unfinished = unfinished_of(store, &epochs).await?;
 
@@ -248,18 +248,11 @@ struct Candidates {
 }
 
 impl Candidates {
-    fn consider(
-        &mut self,
-        path: &str,
-        epochs: &[(RunPrefix, Epoch)],
-        job_dir: &str,
-        oldest: Epoch,
-    ) {
+    fn consider(&mut self, path: &str, epochs: &[(RunPrefix, Epoch)], job_dir: &str) {
         let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
         let epoch = if dir == job_dir {
-            // Named by content, so of no single run; only those that nobody names go.
-            let side = name.starts_with("positions-") || name.starts_with("finished-");
-            side.then_some(oldest)
+            layout::side_object_epoch(name)
+                .filter(|epoch| epochs.iter().any(|(_, earlier)| earlier == epoch))
         } else {
             let top = path.split('/').next().unwrap_or_default();
             let never = [
@@ -334,7 +327,8 @@ impl References<'_> {
             if let Some(extras) = &decoded.extras
                 && let Some(positions) = &extras.positions
             {
-                self.positions(&PositionMarks::of(&extras.job, positions).0);
+                let marks = PositionMarks::of(&extras.job, extras.epoch, positions);
+                self.positions(&marks.0);
             }
         }
         Ok(())

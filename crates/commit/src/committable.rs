@@ -79,6 +79,15 @@ pub fn combine(
     let identifier =
         CommitIdentifier::try_from(context.checkpoint).map_err(|e| CommitError::Config(e.0))?;
     let digest = digest(&messages, context.positions.as_ref());
+    let empty = messages
+        .iter()
+        .all(|m| m.data.is_empty() && m.compact.is_empty());
+    // Where it is published all the same, the last commit that was not empty goes on to tell where the
+    // sources stand: the next one compares with that.
+    let positions = match empty {
+        true => &context.replaces,
+        false => &context.positions,
+    };
     let java = ManifestCommittable {
         identifier: identifier.0,
         watermark: context.watermark,
@@ -89,7 +98,7 @@ pub fn combine(
         job: context.job.clone(),
         epoch: context.epoch,
         checkpoint: context.checkpoint,
-        positions: context.positions.clone(),
+        positions: positions.clone(),
         replaces: context.replaces.as_ref().map(positions_hash),
         seen,
     };

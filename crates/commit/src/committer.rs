@@ -337,7 +337,8 @@ impl PaimonCommitter {
         };
         let below = SnapshotId(oldest.0 - 1);
         let positions = extras.positions.as_ref();
-        let marks = positions.map(|positions| PositionMarks::of(&extras.job, positions).0);
+        let marks =
+            positions.map(|positions| PositionMarks::of(&extras.job, extras.epoch, positions).0);
         let compact = decoded.java.messages.iter().any(|m| !m.compact.is_empty());
         let note = Note {
             user: framed.user.clone(),

@@ -111,9 +111,9 @@ impl Running {
     ) -> Self {
         let committable = attempt.committable();
         let empty = committable.append.is_empty() && committable.compact.is_empty();
-        // The next commit compares with the last one that was not empty.
-        let extras = decoded.extras.as_ref().filter(|_| !empty);
-        let marks = extras.and_then(|e| Some(PositionMarks::of(&e.job, e.positions.as_ref()?)));
+        let extras = decoded.extras.as_ref();
+        let marks =
+            extras.and_then(|e| Some(PositionMarks::of(&e.job, e.epoch, e.positions.as_ref()?)));
         let (positions, side_objects) = marks.map_or((None, Vec::new()), |(m, o)| (Some(m), o));
         Self {
             framed,

@@ -46,6 +46,7 @@ pub(crate) fn note_entry(note: &Note) -> Entry {
         id: note.snapshot,
         token: Token::new(note.token.as_str()),
         based_on: None,
+        empty: false,
     }
 }
 
@@ -193,7 +194,14 @@ impl PaimonCommitter {
             )
         };
         let positions = match marks {
-            Some(marks) => Some(read_positions(&self.executor.meta, &marks).await?),
+            Some(marks) => match read_positions(&self.executor.meta, &marks).await {
+                // The other ways out do not need them: a loss must not close those too.
+                Err(error @ CommitError::Missing { .. }) => {
+                    tracing::warn!(%error, "the source positions of the newest commit are lost");
+                    None
+                }
+                read => Some(read?),
+            },
             None => None,
         };
         Ok(JobHistory {
@@ -247,6 +255,7 @@ impl PaimonCommitter {
                 id,
                 token: Token::new(published.token.as_str()),
                 based_on: None,
+                empty: false,
             }
         });
         Ok(SavedState {

@@ -67,6 +67,7 @@ impl Visible {
             digest: marks.map(|m| m.digest),
             positions: marks.and_then(|m| m.positions.as_ref()).map(|p| p.hash),
             based_on: marks.and_then(|m| m.based_on.as_deref()).map(Token::new),
+            empty: marks.is_some_and(|m| m.empty),
         })
     }
 }

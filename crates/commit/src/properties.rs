@@ -12,6 +12,7 @@ use crate::names::sha256_hex;
 
 const JOB: &str = "tidegate.job";
 const EPOCH: &str = "tidegate.epoch";
+const EMPTY: &str = "tidegate.empty";
 const CHECKPOINT: &str = "tidegate.checkpoint";
 const DIGEST: &str = "tidegate.digest";
 const BASED_ON: &str = "tidegate.based-on";
@@ -58,6 +59,9 @@ pub struct Marks {
     pub based_on: Option<String>,
     /// Where the sources stood; `None` where the engine keeps that for itself.
     pub positions: Option<PositionMarks>,
+    /// It changes nothing and was published all the same; its positions are then those of the last
+    /// commit that was not empty.
+    pub empty: bool,
 }
 
 /// SHA-256 over both parts of positions, each with its length before it.
@@ -72,18 +76,23 @@ pub fn positions_hash(positions: &Positions) -> Digest {
 
 impl PositionMarks {
     /// Marks for positions of `job`, with the objects that have to exist before a snapshot may name
-    /// them: pairs of name and content.
-    pub fn of(job: &JobName, positions: &Positions) -> (Self, Vec<(String, Vec<u8>)>) {
+    /// them: pairs of name and content. `epoch` is that of the run that combined the commit: a
+    /// clean-up goes by it \[R-13].
+    pub fn of(
+        job: &JobName,
+        epoch: Epoch,
+        positions: &Positions,
+    ) -> (Self, Vec<(String, Vec<u8>)>) {
         let mut objects = Vec::new();
         let active = if positions.active.len() <= INLINE_POSITIONS {
             ActiveAt::Inline(positions.active.clone())
         } else {
-            let name = layout::positions_path(job, &sha256_hex(&positions.active));
+            let name = layout::positions_path(job, epoch, &sha256_hex(&positions.active));
             objects.push((name.clone(), positions.active.clone()));
             ActiveAt::Object(name)
         };
         let finished_at = (!positions.finished.is_empty()).then(|| {
-            let name = layout::finished_path(job, &sha256_hex(&positions.finished));
+            let name = layout::finished_path(job, epoch, &sha256_hex(&positions.finished));
             objects.push((name.clone(), positions.finished.clone()));
             name
         });
@@ -107,6 +116,9 @@ impl Marks {
             (CHECKPOINT.to_owned(), self.checkpoint.to_string()),
             (DIGEST.to_owned(), self.digest.to_string()),
         ];
+        if self.empty {
+            out.push((EMPTY.to_owned(), "true".to_owned()));
+        }
         if let Some(parent) = &self.based_on {
             out.push((BASED_ON.to_owned(), parent.clone()));
         }
@@ -176,6 +188,7 @@ impl Marks {
             digest: digest(DIGEST)?,
             based_on: snapshot.property(BASED_ON).map(str::to_owned),
             positions,
+            empty: snapshot.property(EMPTY) == Some("true"),
         }))
     }
 }
@@ -282,14 +295,14 @@ mod tests {
             active: vec![7; INLINE_POSITIONS],
             finished: vec![],
         };
-        let (marks, objects) = PositionMarks::of(&job, &small);
+        let (marks, objects) = PositionMarks::of(&job, Epoch(3), &small);
         assert!(matches!(marks.active, ActiveAt::Inline(_)));
         assert_eq!((marks.finished_at, objects.len()), (None, 0));
         let large = Positions {
             active: vec![7; INLINE_POSITIONS + 1],
             finished: vec![1],
         };
-        let (marks, objects) = PositionMarks::of(&job, &large);
+        let (marks, objects) = PositionMarks::of(&job, Epoch(3), &large);
         assert!(
             matches!(&marks.active, ActiveAt::Object(n) if n.starts_with("tidegate/jobs/j/positions-"))
         );

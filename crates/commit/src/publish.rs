@@ -100,6 +100,7 @@ pub(crate) fn draft_snapshot(
                 .as_ref()
                 .map(|token| token.as_str().to_owned()),
             positions: carried.positions.cloned(),
+            empty: draft.empty,
         };
         properties.extend(marks.to_properties());
     }

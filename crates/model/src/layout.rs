@@ -223,14 +223,26 @@ pub fn published_path(job: &JobName) -> String {
     format!("{}/published", job_dir(job))
 }
 
-/// Positions too large for a snapshot, by their hash in hex \[R-3].
-pub fn positions_path(job: &JobName, sha256: &str) -> String {
-    format!("{}/positions-{sha256}", job_dir(job))
+/// Positions too large for a snapshot, by the run that combined the commit and their hash in hex
+/// \[R-3].
+pub fn positions_path(job: &JobName, epoch: Epoch, sha256: &str) -> String {
+    format!("{}/positions-e{epoch}-{sha256}", job_dir(job))
 }
 
-/// Finished sources, by their hash in hex \[R-3].
-pub fn finished_path(job: &JobName, sha256: &str) -> String {
-    format!("{}/finished-{sha256}", job_dir(job))
+/// Finished sources, by the run that combined the commit and their hash in hex \[R-3].
+pub fn finished_path(job: &JobName, epoch: Epoch, sha256: &str) -> String {
+    format!("{}/finished-e{epoch}-{sha256}", job_dir(job))
+}
+
+/// The run in `positions-e<E>-<sha256>` and `finished-e<E>-<sha256>`, as those names are written
+/// \[R-13].
+pub fn side_object_epoch(name: &str) -> Option<Epoch> {
+    let rest = name
+        .strip_prefix("positions-")
+        .or(name.strip_prefix("finished-"));
+    let (digits, _) = rest?.strip_prefix('e')?.split_once('-')?;
+    let epoch = digits.parse().ok().map(Epoch)?;
+    (epoch.to_string() == digits).then_some(epoch)
 }
 
 /// Reads `epoch-<E>` in a job's directory.

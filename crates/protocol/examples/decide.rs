@@ -110,6 +110,7 @@ fn fact(draft: &Draft) -> SnapshotFact {
         digest: Some(draft.digest),
         positions: draft.positions,
         based_on: draft.based_on.clone(),
+        empty: draft.empty,
     }
 }
 

@@ -34,6 +34,8 @@ pub struct SnapshotFact {
     pub positions: Option<Digest>,
     /// `tidegate.based-on`.
     pub based_on: Option<Token>,
+    /// `tidegate.empty`: it changes nothing, and was published all the same.
+    pub empty: bool,
 }
 
 /// The newest snapshot with everything that a commit on top of it needs.

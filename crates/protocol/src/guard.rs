@@ -316,8 +316,11 @@ impl<'a> Own<'a> {
     fn beyond(&self, saved: &SavedState) -> Vec<Entry> {
         let known = saved.newest_published.as_ref().map(|p| p.identifier);
         let is_saved = |id| saved.committables.iter().any(|c| c.identifier == id);
-        let is_beyond =
-            |e: &&Entry| known.is_none_or(|k| e.identifier > k) && !is_saved(e.identifier);
+        // The take-over of a run may become visible after the next one has restored.
+        let brings = |e: &Entry| !e.empty || !self.rules.on(Rule::GuardEmptyBeyond);
+        let is_beyond = |e: &&Entry| {
+            known.is_none_or(|k| e.identifier > k) && !is_saved(e.identifier) && brings(e)
+        };
         let own = self.entries.iter().filter(is_beyond);
         let noted = self.note.filter(is_beyond);
         let noted = noted.filter(|n| !self.entries.iter().any(|e| e.id == n.id));

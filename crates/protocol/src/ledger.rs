@@ -37,6 +37,8 @@ pub struct Entry {
     pub token: Token,
     /// The identity of its parent, where it is recorded.
     pub based_on: Option<Token>,
+    /// It changes nothing, and was published all the same.
+    pub empty: bool,
 }
 
 /// The contiguous part of the history that was looked at.
@@ -80,6 +82,7 @@ impl Entry {
             id: fact.id,
             token: fact.token.clone(),
             based_on: fact.based_on.clone(),
+            empty: fact.empty,
         })
     }
 }
@@ -96,6 +99,7 @@ impl Entry {
             id: draft.id,
             token: draft.token.clone(),
             based_on: draft.based_on.clone(),
+            empty: draft.empty,
         }
     }
 }

@@ -178,6 +178,8 @@ rules! {
     GuardEmptySkipped,
     /// \[R-7], \[R-13]: an empty committable that is visible counts as published.
     GuardEmptyVisible,
+    /// \[R-7], \[R-13]: empty snapshots that the checkpoint does not know bring no rows.
+    GuardEmptyBeyond,
     /// \[R-7]: an expired history without a note is unknown.
     GuardUnknown,
     /// \[R-4], \[R-7]: the note stands for expired snapshots.

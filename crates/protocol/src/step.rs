@@ -131,8 +131,10 @@ pub struct Draft {
     pub epoch: Option<Epoch>,
     /// Content.
     pub digest: Digest,
-    /// Hash of the positions.
+    /// Hash of the positions; an empty one leaves those of the last commit that was not \[R-9].
     pub positions: Option<Digest>,
+    /// It changes nothing.
+    pub empty: bool,
     /// Newest schema \[C-39].
     pub schema: SchemaId,
     /// All manifests before this commit.

@@ -42,6 +42,8 @@ pub(crate) struct Begin {
     pub(crate) records: JobCheckpoints,
     /// Prefixes of earlier runs, whose left-overs this one may remove \[R-13].
     pub(crate) earlier: Vec<RunPrefix>,
+    /// All of them have ended.
+    pub(crate) earlier_ended: bool,
     pub(crate) state: SourceState,
     pub(crate) enumerator: Box<dyn SplitEnumerator>,
     pub(crate) found: Option<Discovery>,
@@ -146,6 +148,7 @@ pub(crate) async fn run(parts: &Parts, begin: Begin, stop: StopSignal) -> RunRep
         commits: Commits::new(begin.committer, &parts.settings.commits),
         records: begin.records,
         earlier: begin.earlier,
+        earlier_ended: begin.earlier_ended,
         state: begin.state,
         waiting,
         alignment: Alignment::new(count, writer_count),
@@ -193,6 +196,7 @@ struct Coordinator<'a> {
     commits: Commits,
     records: JobCheckpoints,
     earlier: Vec<RunPrefix>,
+    earlier_ended: bool,
     state: SourceState,
     /// Splits that an earlier run has begun and no task of this one has taken so far: they are in no
     /// task's report, and still in every checkpoint.
@@ -600,8 +604,23 @@ impl Coordinator<'_> {
         let Some(pending) = self.pending().await else {
             return;
         };
+        // A newer run takes over itself.
+        let newer = self.parts.registry.successor(&self.run.job, self.run.epoch);
+        if !matches!(newer.await, Ok(None)) {
+            return;
+        }
         let target = &self.parts.target;
         match target.leftovers(&self.run, &self.earlier, &pending).await {
+            // Nobody is left who could leave anything: their prefixes need not be known.
+            Ok(0) if self.earlier_ended => {
+                let forgotten = self
+                    .parts
+                    .registry
+                    .forget_before(&self.run.job, self.run.epoch);
+                if let Err(error) = forgotten.await {
+                    tracing::warn!(%error, "old registrations stay");
+                }
+            }
             Ok(0) => {}
             Ok(files) => {
                 if let Some(published) = self.commits.take_over().await {

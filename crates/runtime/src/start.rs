@@ -171,8 +171,10 @@ pub(crate) async fn start(
             "goes on from its checkpoint"
         );
     }
+    let earlier_ended = found.status.runs.iter().all(|run| run.ended.is_some());
     Ok(Begun::Run(Box::new(Begin {
         earlier,
+        earlier_ended,
         run,
         committer,
         records,
@@ -193,7 +195,7 @@ pub(crate) async fn start(
 async fn left_behind(parts: &Parts, found: &Found, committer: &mut dyn Committer) -> bool {
     let newest = looking_run(parts, found);
     let earlier = found.status.earlier(newest.epoch);
-    if earlier.is_empty() && !found.status.may_be_running() {
+    if earlier.is_empty() {
         return false;
     }
     let Some(pending) = cleaning::recorded(&found.records).await else {

@@ -519,7 +519,8 @@ async fn b26_an_empty_checkpoint_makes_no_snapshot_unless_options_ask_for_one() 
         committer.commit(&empty).await.unwrap(),
         Outcome::AlreadyPublished(_)
     ));
-    // Forced ones carry no positions, for this committer and for one that reads the table.
+    // Forced ones leave the positions where they are, for this committer and for one that reads
+    // the table.
     let two = table.committable(&committer, 2, None).await;
     assert!(is_published(&committer.commit(&two).await.unwrap()));
     let empty = combine(&committer, 3, Some(2), vec![]);

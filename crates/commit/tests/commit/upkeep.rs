@@ -3,11 +3,11 @@
 
 use tidegate_commit::{clean, committable, latest_snapshot, leftovers};
 use tidegate_model::{CommitMessage, CompactIncrement, layout};
-use tidegate_sink::{CleanReport, Committer, Outcome};
+use tidegate_sink::{CleanReport, Committer, Outcome, Resolution, Saved, Standing};
 use tidegate_storage::{ErrorKind, Fault, Op, Rule};
 
 use crate::cases::{PUBLISH, faulty};
-use crate::common::{Table, combine, is_published, is_visible, run, run_of};
+use crate::common::{Table, combine, context, is_published, is_visible, positions, run, run_of};
 
 #[tokio::test]
 async fn b28_clean_up_keeps_what_a_pending_commit_or_a_tag_names() {
@@ -304,4 +304,212 @@ async fn b67_2_metadata_levels_off_while_commits_of_one_row_go_on() {
     // Old snapshots stay readable: `check` reads all of them.
     let seen = table.check().await;
     assert_eq!((seen.snapshots.len(), seen.rows()), (150, 150));
+}
+
+/// The note of an empty snapshot stands for the positions of the last commit with rows, once
+/// both are expired.
+#[tokio::test]
+async fn the_note_of_a_take_over_stands_for_expired_snapshots() {
+    for takes_over in [false, true] {
+        let table = Table::memory(&[]).await;
+        let first = run("user", 1);
+        let mut older = table.committer(&first).await;
+        let one = table.committable(&older, 1, None).await;
+        assert!(is_published(&older.commit(&one).await.unwrap()));
+        older.leave_note().await.unwrap();
+        let mut second = table.committer(&run("user", 2)).await;
+        let outcome = match takes_over {
+            true => {
+                let empty = combine(&second, 2, Some(1), vec![]);
+                second.take_over(&empty).await.unwrap()
+            }
+            false => {
+                let two = table.committable(&second, 2, Some(1)).await;
+                second.commit(&two).await.unwrap()
+            }
+        };
+        let Outcome::Published(newest) = outcome else {
+            panic!("{outcome:?}")
+        };
+        second.leave_note().await.unwrap();
+        let last = if takes_over { 1 } else { 2 };
+        // Recorded by a run that was killed before it had published.
+        let third = table.committer(&run("user", 3)).await;
+        let three = table.committable(&third, 3, Some(last)).await;
+        // Another one goes on, and what is older expires.
+        let mut other = table.committer(&run_of("other", "someone", 1)).await;
+        let theirs = table.committable(&other, 1, None).await;
+        assert!(is_published(&other.commit(&theirs).await.unwrap()));
+        for id in 1..=2 {
+            table.store.delete(&format!("{PUBLISH}{id}")).await.unwrap();
+        }
+        let mut fourth = table.committer(&run("user", 4)).await;
+        let saved = Saved {
+            committables: vec![three.clone()],
+            newest_published: Some(newest),
+            positions: Some(positions(last)),
+        };
+        let standing = fourth.standing(&saved).await.unwrap();
+        assert!(
+            matches!(standing, Standing::Equal),
+            "{takes_over}: {standing:?}"
+        );
+        let history = fourth.history().await.unwrap();
+        assert_eq!(history.positions, Some(positions(last)), "{takes_over}");
+        let outcome = fourth.commit(&three).await.unwrap();
+        assert!(is_published(&outcome), "{takes_over}: {outcome:?}");
+    }
+}
+
+/// A side object of the own run's next commit, written while the clean-up lists, is of no earlier
+/// run; and those of an earlier run stay while a snapshot names them, and go with it.
+#[tokio::test]
+async fn clean_up_leaves_the_side_objects_of_a_commit_under_way() {
+    let table = Table::memory(&[]).await;
+    let first = run("user", 1);
+    let with_finished = |run: &_, checkpoint, replaces: Option<u64>, text: &str| {
+        let mut context = context(run, checkpoint, replaces);
+        context.positions.as_mut().unwrap().finished = text.into();
+        context
+    };
+    let mut older = table.committer(&first).await;
+    let message = table.message(&first, "a", 10).await;
+    let one = with_finished(&first, 1, None, "one");
+    let one = older.combine_messages(&one, vec![message], 1, 1).unwrap();
+    assert!(is_published(&older.commit(&one).await.unwrap()));
+    let second = run("user", 2);
+    let (store, faults) = faulty(&table);
+    let mut committer = table.committer_on(store, &second).await;
+    let message = table.message(&second, "a", 10).await;
+    let mut two = with_finished(&second, 2, Some(1), "two");
+    two.replaces.as_mut().unwrap().finished = "one".into();
+    let two = committer
+        .combine_messages(&two, vec![message], 1, 1)
+        .unwrap();
+    assert!(is_published(&committer.commit(&two).await.unwrap()));
+    // The clean-up gathered what is pending, which is nothing; the next commit is written meanwhile.
+    let message = table.message(&second, "a", 10).await;
+    let mut three = with_finished(&second, 3, Some(2), "three");
+    three.replaces.as_mut().unwrap().finished = "two".into();
+    let three = committer
+        .combine_messages(&three, vec![message], 1, 1)
+        .unwrap();
+    faults.rule(
+        Rule::new(Fault::Before(ErrorKind::Transient))
+            .on(Op::Create)
+            .path("snapshot/snapshot-")
+            .always(),
+    );
+    let waits = committer.commit(&three).await;
+    assert!(!waits.as_ref().is_ok_and(is_published), "{waits:?}");
+    let prefixes = std::slice::from_ref(&first.prefix);
+    let report = clean(&table.store, &second, prefixes, &[], true)
+        .await
+        .unwrap();
+    assert_eq!(
+        report.removed, 0,
+        "snapshot 1 names the side object of the first run"
+    );
+    faults.heal();
+    assert!(is_visible(&committer.commit(&three).await.unwrap()));
+    let third = run("user", 3);
+    let mut committer = table.committer(&third).await;
+    let found = committer.history().await.unwrap().positions.unwrap();
+    assert_eq!(found.finished, b"three");
+    // Once its snapshot is expired, it goes.
+    table.store.delete(&format!("{PUBLISH}1")).await.unwrap();
+    let message = table.message(&third, "a", 10).await;
+    let mut four = with_finished(&third, 4, Some(3), "four");
+    four.replaces.as_mut().unwrap().finished = "three".into();
+    let four = committer
+        .combine_messages(&four, vec![message], 1, 1)
+        .unwrap();
+    assert!(is_published(&committer.commit(&four).await.unwrap()));
+    let report = clean(&table.store, &third, prefixes, &[], true)
+        .await
+        .unwrap();
+    assert!(report.removed >= 1, "{report:?}");
+    let side = layout::job_dir(&third.job);
+    let names = table.store.list_names(&side).await.unwrap();
+    let of_first = |name: &str| layout::side_object_epoch(name) == Some(first.epoch);
+    assert!(
+        !names.iter().any(|entry| of_first(&entry.name)),
+        "{names:?}"
+    );
+}
+
+/// An empty commit that a restore passed over becomes visible afterwards: it brings no rows,
+/// so the starts after that go on.
+#[tokio::test]
+async fn a_take_over_that_comes_late_stops_nobody() {
+    let table = Table::memory(&[]).await;
+    let mut older = table.committer(&run("user", 1)).await;
+    let one = table.committable(&older, 1, None).await;
+    let Outcome::Published(newest) = older.commit(&one).await.unwrap() else {
+        panic!()
+    };
+    // Record 2 of a run without rows; another start restores it.
+    let mut second = table.committer(&run("user", 2)).await;
+    let two = combine(&second, 2, Some(1), vec![]);
+    assert_eq!(second.commit(&two).await.unwrap(), Outcome::Empty);
+    let saved = Saved {
+        committables: vec![two.clone()],
+        newest_published: Some(newest.clone()),
+        positions: Some(positions(1)),
+    };
+    let mut third = table.committer(&run("user", 3)).await;
+    assert!(matches!(
+        third.standing(&saved).await.unwrap(),
+        Standing::Equal
+    ));
+    assert_eq!(third.commit(&two).await.unwrap(), Outcome::Empty);
+    // Now the first of the two takes over, and the other one publishes what its record 3 holds.
+    assert!(is_published(&second.take_over(&two).await.unwrap()));
+    let three = table.committable(&third, 3, Some(1)).await;
+    assert!(is_published(&third.commit(&three).await.unwrap()));
+    let saved = Saved {
+        committables: vec![three],
+        newest_published: Some(newest),
+        positions: Some(positions(3)),
+    };
+    let mut fourth = table.committer(&run("user", 4)).await;
+    let standing = fourth.standing(&saved).await.unwrap();
+    assert!(
+        matches!(standing, Standing::AheadByPrefix(_)),
+        "{standing:?}"
+    );
+}
+
+/// However many take-overs come, the positions of the last commit with rows are found.
+#[tokio::test]
+async fn take_overs_do_not_hide_the_positions() {
+    let table = Table::memory(&[]).await;
+    let mut committer = table.committer(&run("user", 1)).await;
+    let one = table.committable(&committer, 1, None).await;
+    assert!(is_published(&committer.commit(&one).await.unwrap()));
+    committer.leave_note().await.unwrap();
+    for n in 2..=3 {
+        let mut committer = table.committer(&run("user", n)).await;
+        let empty = combine(&committer, n, Some(1), vec![]);
+        let Outcome::Published(newest) = committer.take_over(&empty).await.unwrap() else {
+            panic!()
+        };
+        committer.leave_note().await.unwrap();
+        let mut looking = table.committer(&run("user", 9)).await;
+        let found = looking.history().await.unwrap().positions;
+        assert_eq!(found, Some(positions(1)), "after take-over {n}");
+        let saved = Saved {
+            committables: vec![],
+            newest_published: Some(newest),
+            positions: Some(positions(1)),
+        };
+        let plan = looking
+            .resolve(&saved, Resolution::ContinueFromTable, true)
+            .await;
+        assert_eq!(
+            plan.unwrap().positions,
+            Some(positions(1)),
+            "after take-over {n}"
+        );
+    }
 }

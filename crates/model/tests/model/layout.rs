@@ -255,12 +255,12 @@ fn objects_of_a_job_lie_under_its_directory() {
         "tidegate/jobs/orders/published"
     );
     assert_eq!(
-        layout::positions_path(&job, "ab"),
-        "tidegate/jobs/orders/positions-ab"
+        layout::positions_path(&job, Epoch(7), "ab"),
+        "tidegate/jobs/orders/positions-e7-ab"
     );
     assert_eq!(
-        layout::finished_path(&job, "ab"),
-        "tidegate/jobs/orders/finished-ab"
+        layout::finished_path(&job, Epoch(7), "ab"),
+        "tidegate/jobs/orders/finished-e7-ab"
     );
 }
 

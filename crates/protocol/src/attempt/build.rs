@@ -132,8 +132,12 @@ impl Attempt {
             job: c.job.clone(),
             epoch: c.epoch,
             digest: c.digest,
-            // An empty commit does not count for the compare-and-set on the source.
-            positions: c.positions.filter(|_| !self.is_empty()),
+            // An empty commit does not move the compare-and-set on the source.
+            positions: match self.is_empty() {
+                true => c.replaces,
+                false => c.positions,
+            },
+            empty: self.is_empty(),
             schema: if rules.on(Rule::NewestSchema) {
                 latest.schema
             } else {

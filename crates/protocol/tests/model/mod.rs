@@ -180,6 +180,7 @@ impl Table {
             digest: Some(draft.digest),
             positions: draft.positions,
             based_on: draft.based_on.clone(),
+            empty: draft.empty,
         }
     }
 

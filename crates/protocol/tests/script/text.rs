@@ -179,6 +179,7 @@ pub(crate) fn snapshot(words: &mut Words<'_>) -> Res<SnapshotFact> {
         digest: words.key("digest").map(digest).transpose()?,
         positions: words.key("positions").map(digest).transpose()?,
         based_on: words.key("on").map(Token::new),
+        empty: words.flag("empty"),
     })
 }
 
@@ -196,6 +197,7 @@ pub(crate) fn entry(words: &mut Words<'_>) -> Res<Entry> {
         epoch: words.key("epoch").map(epoch).transpose()?,
         positions: words.key("positions").map(digest).transpose()?,
         based_on: words.key("on").map(Token::new),
+        empty: words.flag("empty"),
     })
 }
 

@@ -181,7 +181,7 @@ impl<'s> Place<'s> {
         let mut findings = Vec::new();
         if let Some(why) = self.failed {
             findings.push((
-                Severity::Error,
+                Severity::Warning,
                 format!("where its rows belong cannot be told: {why}"),
             ));
         }
