@@ -224,14 +224,22 @@ impl Plan {
                 Part::Hex(text) if unhex(text).is_none() => {
                     return Err("its positions are no hex digits".to_owned());
                 }
-                Part::At(hash) if hash.len() != 64 || unhex(hash).is_none() => {
-                    return Err(format!("`{hash}` is no hash of positions"));
+                Part::At(name) if part_epoch(name).is_none() => {
+                    return Err(format!("`{name}` is no name of positions"));
                 }
                 Part::Hex(_) | Part::At(_) => {}
             }
         }
         Ok(())
     }
+}
+
+/// The run in `e<epoch>-<64 hex digits>`, as such names are written.
+fn part_epoch(name: &str) -> Option<Epoch> {
+    let (digits, hash) = name.strip_prefix('e')?.split_once('-')?;
+    let epoch: u64 = digits.parse().ok()?;
+    let written = epoch.to_string() == digits && hash.len() == 64 && unhex(hash).is_some();
+    written.then_some(Epoch(epoch))
 }
 
 impl Entry {
@@ -423,9 +431,10 @@ impl Log {
         number: u64,
         mut entry: Entry,
     ) -> Result<Appended, FilesError> {
+        let epoch = entry.plan.epoch;
         if let Some(stored) = &mut entry.plan.positions {
             for part in [&mut stored.active, &mut stored.finished] {
-                self.set_aside(part).await?;
+                self.set_aside(epoch, part).await?;
             }
         }
         let path = self.path(number);
@@ -451,20 +460,18 @@ impl Log {
         }
     }
 
-    /// A large part goes into an object named by its content.
-    async fn set_aside(&self, part: &mut Part) -> Result<(), FilesError> {
+    /// A large part goes into an object named by run and content: a clean-up goes by the run \[R-13].
+    async fn set_aside(&self, epoch: u64, part: &mut Part) -> Result<(), FilesError> {
         let Part::Hex(text) = part else { return Ok(()) };
         if text.len() <= 2 * INLINE {
             return Ok(());
         }
         let bytes = unhex(text).ok_or_else(|| FilesError::corrupt("positions", "not hex"))?;
-        let hash = hex(&Sha256::digest(&bytes));
-        let written = self
-            .store
-            .write_once(&self.part_path(&hash), bytes.into())
-            .await;
+        let name = format!("e{epoch}-{}", hex(&Sha256::digest(&bytes)));
+        let path = self.part_path(&name);
+        let written = self.store.write_once(&path, bytes.into()).await;
         written.map_err(FilesError::store("writing positions"))?;
-        *part = Part::At(hash);
+        *part = Part::At(name);
         Ok(())
     }
 
@@ -502,16 +509,22 @@ impl Log {
         Ok(())
     }
 
-    /// Paths of positions that the newest entry does not refer to: left by crashes.
-    pub(crate) async fn stray_positions(&self, newest: &Entry) -> Result<Vec<String>, FilesError> {
+    /// Paths of positions that runs before this one wrote and the newest entry does not refer to: left by
+    /// crashes. Those of the run itself may be of a commit under way.
+    pub(crate) async fn stray_positions(
+        &self,
+        newest: &Entry,
+        before: Epoch,
+    ) -> Result<Vec<String>, FilesError> {
         let kept = newest.large_parts();
         let names = self.names().await?;
-        let hashes = names
+        let parts = names
             .iter()
             .filter_map(|name| name.strip_prefix("positions-"));
-        Ok(hashes
-            .filter(|hash| !kept.contains(*hash))
-            .map(|hash| self.part_path(hash))
+        Ok(parts
+            .filter(|name| part_epoch(name).is_some_and(|epoch| epoch < before))
+            .filter(|name| !kept.contains(*name))
+            .map(|name| self.part_path(name))
             .collect())
     }
 }

@@ -152,7 +152,7 @@ impl FilesTarget {
             .iter_mut()
             .for_each(|name| *name = pending_path(name));
         if let Some(newest) = &newest {
-            remove.extend(log.stray_positions(&newest.entry).await?);
+            remove.extend(log.stray_positions(&newest.entry, run.epoch).await?);
         }
         Ok((remove, keep.len() as u64))
     }

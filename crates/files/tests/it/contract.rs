@@ -275,6 +275,38 @@ async fn r_3_large_positions_are_objects_of_their_own_and_only_the_newest_stay()
     assert_eq!(kept.len(), 1, "{kept:?}");
 }
 
+/// Positions that a commit under way has set aside are its own run's; what earlier runs left goes.
+#[tokio::test]
+async fn r_13_clean_up_leaves_the_positions_of_a_commit_under_way() {
+    let store = store();
+    let target = FilesTarget::new(store.clone(), Format::Csv);
+    let mut side = Side::open(&target, 2).await;
+    let at = Positions {
+        active: vec![2],
+        finished: vec![2; 20_000],
+    };
+    let next = side.make(1, 1, (None, at.clone())).await;
+    published(side.commit(&next).await);
+    let objects = store.list("_tidegate/commits").await.unwrap();
+    let found = objects
+        .iter()
+        .find(|o| o.path.contains("positions-e2-"))
+        .unwrap();
+    let (folder, hash) = found.path.split_once("positions-e2-").unwrap();
+    let other: String = hash.chars().rev().collect();
+    let names = ["e1", "e2", "e3"].map(|epoch| format!("{folder}positions-{epoch}-{other}"));
+    for name in &names {
+        store.put(name, "x".into()).await.unwrap();
+    }
+    let report = target.clean(&run(2), &[run(1).prefix], &[]).await.unwrap();
+    assert_eq!(report.removed, 1);
+    for (name, stays) in names.iter().zip([false, true, true]) {
+        assert_eq!(store.head(name).await.unwrap().is_some(), stays, "{name}");
+    }
+    let mut committer = target.committer(&run(3)).await.unwrap();
+    assert_eq!(committer.history().await.unwrap().positions, Some(at));
+}
+
 /// The answer to the one create is lost and the request arrives late: nothing is deleted
 /// meanwhile, and the same call settles it.
 #[tokio::test]
