@@ -175,14 +175,19 @@ async fn r18_dropped_writes_lose_and_double_nothing_but_their_own_batch() {
             .map(|(id, dt)| (id, Some(dt.as_str())))
             .collect();
         let batch = orders(&rows);
-        // Polled a few times only, then dropped.
+        // Every fourth is waited for, so that rows between dropped ones are sure; the others are polled a
+        // few times only, then dropped.
         let mut write = Box::pin(writer.write(&batch));
-        let mut done = false;
-        for _ in 0..round % 4 {
-            if let std::task::Poll::Ready(result) = futures::poll!(&mut write) {
-                result.unwrap();
-                done = true;
-                break;
+        let mut done = round % 4 == 3;
+        if done {
+            (&mut write).await.unwrap();
+        } else {
+            for _ in 0..round % 4 {
+                if let std::task::Poll::Ready(result) = futures::poll!(&mut write) {
+                    result.unwrap();
+                    done = true;
+                    break;
+                }
             }
         }
         drop(write);
@@ -203,7 +208,7 @@ async fn r18_dropped_writes_lose_and_double_nothing_but_their_own_batch() {
         sure.iter().all(|id| ids.binary_search(id).is_ok()),
         "a row was lost"
     );
-    assert!(sure.len() > 5_000);
+    assert!(sure.len() >= 5_000 && maybe.len() >= 5_000);
     assert!(ids.iter().all(|id| sure.contains(id) || maybe.contains(id)));
 }
 
