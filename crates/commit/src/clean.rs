@@ -206,11 +206,8 @@ fn epoch_of(prefix: &RunPrefix) -> Result<Epoch> {
         .strip_prefix("tg")
         .and_then(|rest| rest.get(8..)?.strip_prefix('e'));
     let digits = digits.and_then(|rest| rest.strip_suffix('-'));
-    let epoch = digits.and_then(|digits| digits.parse::<u64>().ok());
-    // As we write it, so that no two prefixes are one epoch's.
-    let written = epoch.filter(|epoch| digits == Some(epoch.to_string().as_str()));
-    written
-        .map(Epoch)
+    digits
+        .and_then(Epoch::parse)
         .ok_or_else(|| CommitError::Config(format!("`{prefix}` is no prefix of a run")))
 }
 

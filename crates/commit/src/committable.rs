@@ -40,11 +40,14 @@ pub struct Decoded {
 impl Decoded {
     /// True when publishing it would change nothing but the count of snapshots.
     pub fn is_empty(&self) -> bool {
-        self.java
-            .messages
-            .iter()
-            .all(|m| m.data.is_empty() && m.compact.is_empty())
+        changes_nothing(&self.java.messages)
     }
+}
+
+fn changes_nothing(messages: &[CommitMessage]) -> bool {
+    messages
+        .iter()
+        .all(|m| m.data.is_empty() && m.compact.is_empty())
 }
 
 /// What we add to Java's committable.
@@ -56,7 +59,8 @@ pub struct Extras {
     pub epoch: Epoch,
     /// The checkpoint.
     pub checkpoint: CheckpointId,
-    /// Where the sources stand once this is published.
+    /// Where the sources stand once this is published; in an empty one, where the last one that was not
+    /// has left them \[R-9].
     pub positions: Option<Positions>,
     /// Hash of the positions that it expects to replace \[R-9].
     pub replaces: Option<Digest>,
@@ -79,12 +83,9 @@ pub fn combine(
     let identifier =
         CommitIdentifier::try_from(context.checkpoint).map_err(|e| CommitError::Config(e.0))?;
     let digest = digest(&messages, context.positions.as_ref());
-    let empty = messages
-        .iter()
-        .all(|m| m.data.is_empty() && m.compact.is_empty());
-    // Where it is published all the same, the last commit that was not empty goes on to tell where the
-    // sources stand: the next one compares with that.
-    let positions = match empty {
+    // Where an empty one is published all the same, the last commit that was not empty goes on to tell
+    // where the sources stand: the next one compares with that.
+    let positions = match changes_nothing(&messages) {
         true => &context.replaces,
         false => &context.positions,
     };

@@ -237,9 +237,8 @@ impl Plan {
 /// The run in `e<epoch>-<64 hex digits>`, as such names are written.
 fn part_epoch(name: &str) -> Option<Epoch> {
     let (digits, hash) = name.strip_prefix('e')?.split_once('-')?;
-    let epoch: u64 = digits.parse().ok()?;
-    let written = epoch.to_string() == digits && hash.len() == 64 && unhex(hash).is_some();
-    written.then_some(Epoch(epoch))
+    let hashed = hash.len() == 64 && unhex(hash).is_some();
+    Epoch::parse(digits).filter(|_| hashed)
 }
 
 impl Entry {

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use arrow::array::RecordBatch;
 use tidegate_sink::{
-    BoxFuture, CleanReport, Committable, Committer, Run, RunPrefix, SinkError, Target, Writer,
-    WriterMemory, WriterSet,
+    BoxFuture, CleanReport, Committable, Committer, Epoch, Run, RunPrefix, SinkError, Target,
+    Writer, WriterMemory, WriterSet,
 };
 use tidegate_storage::{Store, Unfinished};
 
@@ -194,11 +194,8 @@ fn is_older(whose: &str, run: &Run) -> bool {
     let stem = run.prefix.0.strip_suffix(&format!("{}-", run.epoch));
     let epoch = stem
         .and_then(|stem| whose.strip_prefix(stem)?.split_once('-'))
-        .and_then(|(text, _)| {
-            let epoch = text.parse::<u64>().ok()?;
-            (epoch.to_string() == text).then_some(epoch)
-        });
-    epoch.is_some_and(|epoch| epoch < run.epoch.0)
+        .and_then(|(epoch, _)| Epoch::parse(epoch));
+    epoch.is_some_and(|epoch| epoch < run.epoch)
 }
 
 impl Target for FilesTarget {

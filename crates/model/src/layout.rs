@@ -241,8 +241,7 @@ pub fn side_object_epoch(name: &str) -> Option<Epoch> {
         .strip_prefix("positions-")
         .or(name.strip_prefix("finished-"));
     let (digits, _) = rest?.strip_prefix('e')?.split_once('-')?;
-    let epoch = digits.parse().ok().map(Epoch)?;
-    (epoch.to_string() == digits).then_some(epoch)
+    Epoch::parse(digits)
 }
 
 /// Reads `epoch-<E>` in a job's directory.

@@ -187,23 +187,15 @@ fn judge_committables(saved: &SavedState, table: &Own<'_>) -> Standing {
     let mut first_missing: Option<CommitIdentifier> = None;
     let mut waiting = 0usize;
     for c in &saved.committables {
-        let mut found: Vec<Entry> = match c.halves.is_empty() {
-            // It may have been forced: to take over, or by an option since unset.
-            true => {
-                let found = table.find_any(c.identifier).cloned();
-                found
-                    .into_iter()
-                    .filter(|_| rules.on(Rule::GuardEmptyVisible))
-                    .collect()
-            }
-            false => {
-                let halves = c.halves.iter();
-                halves
-                    .filter_map(|half| table.find(c.identifier, *half))
-                    .cloned()
-                    .collect()
-            }
-        };
+        let halves = c.halves.iter();
+        let mut found: Vec<Entry> = halves
+            .filter_map(|half| table.find(c.identifier, *half))
+            .cloned()
+            .collect();
+        // An empty one may have been forced: to take over, or by an option since unset.
+        if c.halves.is_empty() && rules.on(Rule::GuardEmptyVisible) {
+            found.extend(table.find_any(c.identifier).cloned());
+        }
         if c.halves.is_empty() && found.is_empty() && rules.on(Rule::GuardEmptySkipped) {
             continue;
         }

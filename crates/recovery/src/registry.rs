@@ -608,11 +608,9 @@ pub(crate) fn read_versioned<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Resu
     serde_json::from_slice(bytes).map_err(|e| e.to_string())
 }
 
-/// The epoch in `epoch-<E>` or `ended-<E>`. Only what we would write: no sign, no leading zero.
+/// The epoch in `epoch-<E>` or `ended-<E>`.
 fn epoch_of(prefix: &str, name: &str) -> Option<Epoch> {
-    let text = name.strip_prefix(prefix)?;
-    let epoch: u64 = text.parse().ok()?;
-    (epoch.to_string() == text).then_some(Epoch(epoch))
+    Epoch::parse(name.strip_prefix(prefix)?)
 }
 
 fn epoch_name(job: &JobName, epoch: Epoch) -> String {

@@ -2,7 +2,8 @@
 //!
 //! Owns the order: (1) read registration and newest record; (2) nothing new to ingest: no epoch is
 //! claimed; (3) claim the epoch; (4) open the committer, compare saved state with the target,
-//! publish what is missing; then writers may open on the target as it now is. Read-only up to (3).
+//! publish what is missing; then writers may open on the target as it now is. Read-only up to (3),
+//! but for garbage that the newest run's own record and commit prove at (2).
 
 use std::collections::BTreeSet;
 
@@ -202,7 +203,7 @@ async fn left_behind(parts: &Parts, found: &Found, committer: &mut dyn Committer
         return false;
     };
     let recorded = found.record.as_ref().map(|record| record.epoch) == Some(newest.epoch);
-    if recorded && !earlier.is_empty() {
+    if recorded {
         let history = committer.history().await;
         if history.is_ok_and(|history| history.newest_epoch == Some(newest.epoch)) {
             let (target, registry) = (parts.target.as_ref(), &parts.registry);

@@ -169,8 +169,8 @@ pub trait Committer: Send {
 
     /// As [`Committer::commit`], but an empty committable makes a version too: one of this run's
     /// epoch, after which no earlier run can publish any more, so that what it left may be removed
-    /// \[R-13]. Such a version carries no positions: the next commit compares with the last
-    /// non-empty one \[R-9].
+    /// \[R-13]. Such a version carries the positions of the last commit that was not empty, with which
+    /// the next one compares \[R-9].
     fn take_over<'a>(
         &'a mut self,
         committable: &'a Committable,

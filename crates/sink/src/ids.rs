@@ -86,6 +86,15 @@ impl JobName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(pub u64);
 
+impl Epoch {
+    /// Reads an epoch in a name. Only the text that is written for it counts: `+1` and `01` are parts of
+    /// other names.
+    pub fn parse(text: &str) -> Option<Self> {
+        let epoch = text.parse().ok().map(Self)?;
+        (epoch.to_string() == text).then_some(epoch)
+    }
+}
+
 /// What every data file name of one run starts with, so that a later run can find what a crash left
 /// behind \[R-2], \[R-13].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -167,6 +176,16 @@ mod tests {
             JobName::new("orders-2.eu_1").unwrap().as_str(),
             "orders-2.eu_1"
         );
+    }
+
+    #[test]
+    fn an_epoch_in_a_name_is_the_text_that_is_written_for_it() {
+        for epoch in [Epoch(0), Epoch(17), Epoch(u64::MAX)] {
+            assert_eq!(Epoch::parse(&epoch.to_string()), Some(epoch));
+        }
+        for other in ["", "+1", "01", "-1", "1 ", "18446744073709551616"] {
+            assert_eq!(Epoch::parse(other), None, "{other}");
+        }
     }
 
     #[test]

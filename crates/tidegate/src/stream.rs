@@ -152,6 +152,7 @@ impl StreamBuilder {
             newest,
             retain: self.retain,
             visible,
+            recorded: false,
             cleaned: status.runs.is_empty(),
         })
     }
@@ -206,8 +207,10 @@ pub struct Stream {
     pending: Vec<Committable>,
     newest: Option<Published>,
     retain: usize,
-    /// A commit of this very run is visible: what it publishes has its own record.
+    /// A commit of this very run is visible.
     visible: bool,
+    /// So is a record of it complete.
+    recorded: bool,
     /// Files of earlier runs are gone.
     cleaned: bool,
 }
@@ -324,6 +327,7 @@ impl Stream {
         if let Some(record) = self.unwritten.take() {
             self.next = CheckpointId(record.id.0 + 1);
             self.pending.extend(record.committables);
+            self.recorded = true;
             probe::hit(probe::RECORDED);
         }
         self.publish(takes_over).await
@@ -360,7 +364,7 @@ impl Stream {
     /// Removes what earlier runs left behind, once this run has a record and a visible snapshot
     /// \[R-13].
     async fn clean(&mut self) -> Result<()> {
-        if self.cleaned || !self.visible {
+        if self.cleaned || !self.visible || !self.recorded {
             return Ok(());
         }
         let status = self.registry.job(&self.run.job).await?;

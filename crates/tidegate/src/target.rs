@@ -201,7 +201,6 @@ impl Target for TableTarget {
         run: &'a Run,
     ) -> BoxFuture<'a, Result<Box<dyn Committer>, SinkError>> {
         Box::pin(async move {
-            crate::table::remove_leftovers(self.table.store()).await;
             let committer = PaimonCommitter::open(self.table.store().clone(), run.clone()).await?;
             Ok(Box::new(committer) as Box<dyn Committer>)
         })
@@ -213,6 +212,7 @@ impl Target for TableTarget {
         count: usize,
     ) -> BoxFuture<'a, Result<WriterSet<RecordBatch>, SinkError>> {
         Box::pin(async move {
+            crate::table::remove_leftovers(self.table.store()).await;
             let views = self.views(run).await.map_err(sink_error)?;
             let mut writers = Vec::with_capacity(count);
             for _ in 0..count {

@@ -398,3 +398,32 @@ async fn what_killed_creations_left_beside_schemas_is_removed_by_the_next_run() 
     assert!(stay.iter().all(|path| path.exists()), "{stay:?}");
     rig.assert_exactly_once("beside temporary files").await;
 }
+
+/// What recovery publishes is of the new run, and yet nothing is removed before that has a record of
+/// its own: without one an older run might still write its next.
+#[test]
+fn r_13_left_overs_stay_until_the_stream_has_a_record_of_its_own() {
+    let rig = block_on(Rig::memory(false));
+    // Recorded, and killed before it was published.
+    probe::set(Some(hook));
+    CRASH.set(Some((probe::RECORDED, 1)));
+    let killed = catch_unwind(AssertUnwindSafe(|| block_on(rig.run())));
+    CRASH.set(None);
+    assert!(killed.is_err());
+    block_on(async {
+        let listed = rig.store.list("table/bucket-0").await.unwrap();
+        let (folder, name) = listed[0].path.rsplit_once('/').unwrap();
+        let left = format!("{folder}/{}", name.replacen("-0.parquet", "-99.parquet", 1));
+        assert_ne!(left, listed[0].path);
+        rig.store.put(&left, "left behind".into()).await.unwrap();
+        let there = async || rig.store.head(&left).await.unwrap().is_some();
+        let mut stream = rig.open().await.unwrap();
+        let from = position(&stream);
+        assert!(from > 0, "published by recovery");
+        stream.checkpoint().await.unwrap();
+        assert!(there().await, "no record of this run so far");
+        write(&mut stream, from).await.unwrap();
+        stream.checkpoint().await.unwrap();
+        assert!(!there().await);
+    });
+}

@@ -35,7 +35,24 @@ fn locked(kind: &str) -> Result<File, String> {
     Ok(file)
 }
 
-fn run(command: &mut Command) -> Result<(), String> {
+/// Why a peer is not there.
+pub(crate) enum Trouble {
+    /// A registry was out of reach: that says nothing of anybody's tables.
+    Registry(String),
+    /// Whatever else: to be repaired.
+    Other(String),
+}
+
+impl From<String> for Trouble {
+    fn from(why: String) -> Self {
+        Self::Other(why)
+    }
+}
+
+/// What `build.sh` ends with where Maven could not fetch something.
+const UNAVAILABLE: i32 = 69;
+
+fn run(command: &mut Command) -> Result<(), Trouble> {
     let shown = format!("{command:?}");
     let output = command
         .output()
@@ -53,16 +70,20 @@ fn run(command: &mut Command) -> Result<(), String> {
             .collect::<Vec<_>>()
             .join("\n")
     };
-    Err(format!(
+    let why = format!(
         "{shown} ended with {}\n{}\n{}",
         output.status,
         tail(&output.stdout),
         tail(&output.stderr)
-    ))
+    );
+    Err(match output.status.code() {
+        Some(UNAVAILABLE) => Trouble::Registry(why),
+        _ => Trouble::Other(why),
+    })
 }
 
 /// Installs and starts these releases of Java Paimon and, if asked for, pypaimon; both kinds at once.
-pub(crate) fn peers(releases: &[&str], python: bool) -> Result<Vec<Peer>, String> {
+pub(crate) fn peers(releases: &[&str], python: bool) -> Result<Vec<Peer>, Trouble> {
     std::thread::scope(|scope| {
         let python = python.then(|| scope.spawn(pypaimon));
         let mut peers = Vec::new();
@@ -81,7 +102,7 @@ pub(crate) fn peers(releases: &[&str], python: bool) -> Result<Vec<Peer>, String
 }
 
 /// Builds a Java peer of a release (at once if it is built already) and starts it.
-fn java(release: &str) -> Result<Peer, String> {
+fn java(release: &str) -> Result<Peer, Trouble> {
     let _installing = locked("java")?;
     let out = cache()?.join(format!("java-{release}"));
     run(Command::new("sh")
@@ -94,11 +115,11 @@ fn java(release: &str) -> Result<Peer, String> {
         // So many small tables: the optimising compiler costs a third more than it brings.
         command.env("ORACLE_JAVA_OPTS", "-XX:TieredStopAtLevel=1");
     }
-    Peer::start(Kind::Java(release.to_owned()), command)
+    Ok(Peer::start(Kind::Java(release.to_owned()), command)?)
 }
 
 /// Makes the Python environment (once) and starts pypaimon in it.
-fn pypaimon() -> Result<Peer, String> {
+fn pypaimon() -> Result<Peer, Trouble> {
     let _installing = locked("python")?;
     let folder = cache()?.join("venv");
     let python = folder.join("bin/python");
@@ -107,7 +128,7 @@ fn pypaimon() -> Result<Peer, String> {
     let known = |stamp: &Path| std::fs::read_to_string(stamp).unwrap_or_default() == wanted;
     if !known(&stamp) {
         run(Command::new("python3").arg("-m").arg("venv").arg(&folder))?;
-        run(Command::new(&python)
+        let packages = run(Command::new(&python)
             .args([
                 "-m",
                 "pip",
@@ -116,12 +137,16 @@ fn pypaimon() -> Result<Peer, String> {
                 "--disable-pip-version-check",
                 "--no-compile",
             ])
-            .args(PYTHON_PACKAGES))?;
+            .args(PYTHON_PACKAGES));
+        // The versions are fixed, so what fails is fetching them.
+        packages.map_err(|trouble| match trouble {
+            Trouble::Other(why) | Trouble::Registry(why) => Trouble::Registry(why),
+        })?;
         std::fs::write(&stamp, &wanted).map_err(|e| format!("{}: {e}", stamp.display()))?;
     }
     let mut command = Command::new(python);
     command
         .arg(here().join("pypaimon/server.py"))
         .env("TZ", "UTC");
-    Peer::start(Kind::Pypaimon, command)
+    Ok(Peer::start(Kind::Pypaimon, command)?)
 }

@@ -100,14 +100,15 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         (false, _) => arguments.release.iter().map(String::as_str).collect(),
     };
     let peers = match install::peers(&releases, arguments.peer != Peers::Java) {
-        // As where the machine has no JDK: a registry that is out of reach says nothing of our tables.
-        Err(why) if arguments.quick => {
+        Ok(peers) => peers,
+        // As where the machine has no JDK. What does not compile, or does not start, is an error.
+        Err(install::Trouble::Registry(why)) if arguments.quick => {
             say(&format!(
                 "interop: SKIPPED, nothing was compared with Java Paimon and pypaimon: {why}"
             ));
             return Ok(true);
         }
-        installed => installed?,
+        Err(install::Trouble::Registry(why) | install::Trouble::Other(why)) => return Err(why),
     };
     say(&format!(
         "the peers run after {:.0} s",
