@@ -28,6 +28,7 @@
 //! Rules are cited as `[F-x.y]`, sections of the format sheet; `B53`, `B55` are cases.
 
 mod bounds;
+mod constant;
 mod dictionary;
 mod encoder;
 mod error;
@@ -42,6 +43,7 @@ mod types;
 #[doc(hidden)]
 pub mod fuzzing;
 
+pub use constant::constant;
 pub use encoder::{Dictionaries, EncodedFile, FileEncoder, slice_bytes};
 pub use error::{Error, Result};
 pub use normalise::{Normaliser, normalise};

@@ -35,6 +35,7 @@ pub mod canonical;
 mod deletion;
 mod error;
 mod live;
+mod partition;
 mod plan;
 mod read;
 mod table;

@@ -137,6 +137,8 @@ pub struct ScanPlan {
     /// Schemas that the files were written under.
     pub(crate) schemas: HashMap<SchemaId, Arc<TableSchema>>,
     pub(crate) columns: Vec<DataField>,
+    /// Partition columns as the files hold them, instead of the partition's own values.
+    pub(crate) raw: bool,
     pub(crate) limit: Option<u64>,
     pub(crate) batch_rows: Option<usize>,
 }
@@ -175,6 +177,7 @@ impl ScanPlan {
             schema: listing.schema,
             splits: listing.splits,
             schemas: listing.schemas,
+            raw: false,
             limit: None,
             batch_rows: None,
         })
@@ -202,9 +205,13 @@ impl ScanPlan {
         Ok(self)
     }
 
-    /// Reads the columns of another version of the schema, as a rewrite of old files needs.
+    /// Reads the columns of another version of the schema as the files hold them, partition columns
+    /// too: for a rewrite of old files, and for checking them. Otherwise partition columns have the
+    /// values of the partition, as Java reads them, whatever is in the file: one that was taken over
+    /// from Hive does not hold them.
     pub fn with_file_columns(mut self, schema: &TableSchema) -> Self {
         self.columns = schema.fields.clone();
+        self.raw = true;
         self
     }
 

@@ -3,6 +3,7 @@
 use crate::avro;
 use crate::deletion::DeletionVector;
 use crate::error::{Error, Result};
+use crate::partition::PartitionColumns;
 use crate::plan::{ScanPlan, Split, located};
 use arrow::compute::filter_record_batch;
 use arrow::record_batch::RecordBatch;
@@ -21,6 +22,11 @@ const AHEAD: usize = 2;
 
 pub(crate) fn read(plan: &ScanPlan) -> Result<BoxStream<'static, Result<RecordBatch>>> {
     let mut plans: HashMap<SchemaId, Arc<ReadPlan>> = HashMap::new();
+    let partitions = match plan.raw {
+        true => PartitionColumns::none(&plan.columns),
+        false => PartitionColumns::new(plan.schema(), &plan.columns)?,
+    };
+    let partitions = Arc::new(partitions);
     let mut jobs = Vec::with_capacity(plan.splits.len());
     for split in &plan.splits {
         let id = split.file.schema_id;
@@ -32,7 +38,7 @@ pub(crate) fn read(plan: &ScanPlan) -> Result<BoxStream<'static, Result<RecordBa
                     .schemas
                     .get(&id)
                     .ok_or_else(|| Error::NoSchema { table: table(), id })?;
-                let mut made = ReadPlan::new(&schema.fields, &plan.columns)?;
+                let mut made = ReadPlan::new(&schema.fields, partitions.of_files())?;
                 if let Some(rows) = plan.batch_rows {
                     made = made.with_batch_rows(rows);
                 }
@@ -46,11 +52,12 @@ pub(crate) fn read(plan: &ScanPlan) -> Result<BoxStream<'static, Result<RecordBa
             store,
             path,
             read,
+            partitions: partitions.clone(),
             split: split.clone(),
         });
     }
     let batches = stream::iter(jobs)
-        .map(Job::open)
+        .map(Job::with_partition)
         .buffered(AHEAD)
         .try_flatten();
     let Some(limit) = plan.limit else {
@@ -81,16 +88,30 @@ struct Job {
     store: Store,
     path: String,
     read: Arc<ReadPlan>,
+    partitions: Arc<PartitionColumns>,
     split: Split,
 }
 
 impl Job {
+    async fn with_partition(self) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        let partitions = self.partitions.clone();
+        if !partitions.any() {
+            return self.open().await;
+        }
+        let file = self.store.url_of(&self.path);
+        let values = partitions.values(&file, &self.split.partition)?;
+        let batches = self.open().await?;
+        let whole = batches.map(move |batch| partitions.add(&file, &values, &batch?));
+        Ok(whole.boxed())
+    }
+
     async fn open(self) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         let Self {
             store,
             path,
             read,
             split,
+            partitions: _,
         } = self;
         let name = &split.file.file_name;
         let format = layout::format_of(name).unwrap_or("");

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{Int32Array, RecordBatch, StringArray};
+use futures::TryStreamExt;
 use futures::future::BoxFuture;
 use tidegate::Table;
 use tidegate::commit::{PaimonCommitter, create_table, run_prefix};
@@ -17,6 +18,8 @@ use tidegate::model::{
     BinaryRow, BucketId, BucketView, CommitMessage, DataField, Datum, LogicalType, Options,
     SchemaId, TableSchema, WritePlan,
 };
+use tidegate::scan::canonical::{Times, rows};
+use tidegate::scan::{At, TableReader};
 use tidegate::sink::{
     CheckpointId, CommitContext, CommitUser, Committer, Epoch, JobName, Outcome, Positions, Run,
     SinkError,
@@ -279,9 +282,23 @@ async fn a_partition_column_that_is_null_in_a_whole_file_is_a_warning() {
     let report = rig.verify().await;
     assert_eq!(
         one(&report),
-        r#"has no values of its partition dt=b, {"dt":null} in all 2 rows: Java reads those of the partition here"#
+        r#"has no values of its partition dt=b, {"dt":null} in all 2 rows: readers give those of the partition"#
     );
     assert_eq!(report.findings[0].severity, Severity::Warning);
+    // Readers do: whatever columns they ask for, the partition's alone included.
+    let reader = TableReader::new(rig.store.clone());
+    for (columns, expected) in [
+        (&["id", "dt"][..], r#"{"id":5,"dt":"b"}"#),
+        (&["dt"], r#"{"dt":"b"}"#),
+    ] {
+        let plan = reader.scan(&At::Latest).await.unwrap();
+        let plan = plan.with_columns(columns).unwrap();
+        let batches: Vec<RecordBatch> = plan.read().unwrap().try_collect().await.unwrap();
+        let texts = batches
+            .iter()
+            .flat_map(|batch| rows(plan.columns(), batch, Times::Precision).unwrap());
+        assert_eq!(texts.collect::<Vec<_>>(), vec![expected; 3]);
+    }
 }
 
 /// Golden tables without primary key whose rows are read here.

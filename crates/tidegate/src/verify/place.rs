@@ -192,7 +192,7 @@ impl<'s> Place<'s> {
             findings.push(if self.only_nulls && rows == of {
                 // Files that were taken over from Hive lack these columns.
                 (Severity::Warning, format!(
-                    "has no values of its partition {partition}, {key} in all {of} rows: Java reads those of the partition here"
+                    "has no values of its partition {partition}, {key} in all {of} rows: readers give those of the partition"
                 ))
             } else {
                 (Severity::Error, format!(
