@@ -1,4 +1,5 @@
-//! `docs/cases.md` names tests that exist, and every test that bears the number of a case.
+//! `docs/cases.md` names tests that exist, and every test that bears the number of a case;
+//! `docs/guarantees.md` names tests that exist, at least one for each promise.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -57,4 +58,32 @@ fn the_list_of_cases_names_every_test_that_there_is_and_no_other() {
         unlisted.is_empty(),
         "docs/cases.md does not name {unlisted:?}"
     );
+}
+
+#[test]
+fn each_promise_names_a_test_that_there_is() {
+    let mut there = BTreeSet::new();
+    for folder in ["crates", "tests"] {
+        names(&binary::root().join(folder), &mut there);
+    }
+    let page = fs::read_to_string(binary::root().join("docs/guarantees.md")).unwrap();
+    let promises = page.lines().filter(|line| {
+        line.split('|')
+            .nth(1)
+            .is_some_and(|n| n.trim().parse::<u32>().is_ok())
+    });
+    let mut count = 0;
+    for promise in promises {
+        count += 1;
+        let shown = promise.split('|').nth(3).unwrap();
+        let tests: Vec<&str> = shown.split('`').skip(1).step_by(2).collect();
+        assert!(!tests.is_empty() || shown.contains(".md)"), "{promise}");
+        for test in tests {
+            assert!(
+                there.contains(test),
+                "docs/guarantees.md names {test}: no such test"
+            );
+        }
+    }
+    assert!(count > 10, "{count} promises found");
 }
