@@ -57,7 +57,7 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Make rows, kill the process five times, show 200 rows and 200 ids.
     Demo(DemoArgs),
-    /// Look whether something can be trusted.
+    /// Look whether a store or a warehouse can be trusted, and what to do where not.
     #[command(subcommand)]
     Doctor(Doctor),
     /// Tables and what is inside them.
@@ -132,6 +132,19 @@ pub(crate) enum Doctor {
         /// A store option such as s3.endpoint=http://… (repeatable).
         #[arg(long = "store", value_name = "KEY=VALUE")]
         store: Vec<String>,
+        /// Rounds of the race of 16 creators.
+        #[arg(long, default_value_t = 20)]
+        rounds: u32,
+    },
+    /// The same for a warehouse and checkpoint directories, then every table and job in it: can it be
+    /// read, can this build write it, are the checkpoints of its jobs where they should be.
+    Warehouse {
+        #[command(flatten)]
+        warehouse: WarehouseArgs,
+        /// Folder or URL of checkpoints; those that jobs of the tables name are looked at anyway
+        /// (repeatable).
+        #[arg(long, value_name = "DIR|URL")]
+        checkpoints: Vec<String>,
         /// Rounds of the race of 16 creators.
         #[arg(long, default_value_t = 20)]
         rounds: u32,

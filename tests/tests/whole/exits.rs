@@ -585,6 +585,63 @@ fn a_doctor_does_not_warn_of_what_it_provokes() {
 }
 
 #[test]
+fn a_doctor_looks_at_every_table_and_at_the_checkpoints_of_its_jobs() {
+    let lab = Lab::new();
+    lab.write("in/a.csv", "id,v\n1,a\n2,b\n");
+    lab.files("in/*.csv", "", COLUMNS, "", None);
+    lab.run(&[]).expect(0);
+    let doctor = |code| {
+        let checked = lab.tidegate(&[
+            "doctor",
+            "warehouse",
+            "-w",
+            "warehouse",
+            "--rounds",
+            "1",
+            "--format",
+            "jsonl",
+        ]);
+        let lines: Vec<serde_json::Value> = checked
+            .expect(code)
+            .stdout
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        move |check: &str| {
+            let found = lines.iter().rfind(|line| line["check"] == check);
+            let line = found.unwrap_or_else(|| panic!("no {check} in {lines:?}"));
+            let text = |key: &str| line[key].as_str().unwrap().to_owned();
+            (text("outcome"), text("detail"))
+        }
+    };
+    let whole = doctor(0);
+    for check in [
+        "store",
+        "databases",
+        "schema",
+        "newest snapshot",
+        "checkpoints",
+        "clock",
+    ] {
+        assert_eq!(whole(check).0, "passed", "{check}: {}", whole(check).1);
+    }
+    assert!(whole("newest snapshot").1.contains("2 records"));
+    // Lost checkpoints: it says what the next start does.
+    let checkpoints = lab.path("checkpoints");
+    fs::rename(&checkpoints, lab.path("elsewhere")).unwrap();
+    let (outcome, detail) = doctor(0)("checkpoints");
+    assert_eq!(outcome, "note");
+    assert!(detail.contains("exit code 6"), "{detail}");
+    fs::rename(lab.path("elsewhere"), &checkpoints).unwrap();
+    // A snapshot that cannot be read is wrong, and named.
+    let snapshot = lab.table_dir().join("snapshot/snapshot-1");
+    fs::write(&snapshot, "{").unwrap();
+    let (outcome, detail) = doctor(3)("newest snapshot");
+    assert_eq!(outcome, "failed");
+    assert!(detail.contains("snapshot-1"), "{detail}");
+}
+
+#[test]
 fn after_a_move_with_new_times_nothing_new_claims_no_epoch_and_writes_nothing() {
     let lab = Lab::new();
     lab.write("in/a.csv", "id,v\n1,a\n2,b\n");

@@ -28,7 +28,7 @@ pub(super) enum Seen {
     Skipped(String),
 }
 
-type Answer = Result<Seen, String>;
+pub(super) type Answer = Result<Seen, String>;
 type Run = fn(Trial) -> Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 /// A check as a plain function, for the table below.
@@ -69,13 +69,16 @@ pub(super) const ALL: &[(&str, Needed, Run)] = &[
     ("unfinished uploads", Needed::Never, check!(unfinished)),
     ("odd names", Needed::ForWriting, check!(odd_names)),
     ("delete", Needed::ForWriting, check!(delete)),
+    ("clock", Needed::Never, check!(clock)),
+    ("free space", Needed::Never, check!(free_space)),
+    ("syncs", Needed::Never, check!(syncs)),
 ];
 
-fn text(error: StoreError) -> String {
+pub(super) fn text(error: StoreError) -> String {
     error.to_string()
 }
 
-fn passed(detail: impl Into<String>) -> Answer {
+pub(super) fn passed(detail: impl Into<String>) -> Answer {
     Ok(Seen::Passed(detail.into()))
 }
 
@@ -84,7 +87,7 @@ fn expect(right: bool, otherwise: impl FnOnce() -> String) -> Result<(), String>
 }
 
 /// Content that differs everywhere and with the seed.
-fn content(seed: u64, len: usize) -> Bytes {
+pub(super) fn content(seed: u64, len: usize) -> Bytes {
     let mut bytes = Vec::with_capacity(len + 8);
     let mut word = seed;
     while bytes.len() < len {

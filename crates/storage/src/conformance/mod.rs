@@ -19,6 +19,7 @@
 //! ```
 
 mod checks;
+mod place;
 
 use std::fmt;
 use std::time::{Duration, Instant};
