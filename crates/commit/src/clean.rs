@@ -78,6 +78,20 @@ pub async fn clean(
             }
         }
     }
+    // Registrations go once this says that nothing is left: not before that outlasts a power failure.
+    let unfinished = survey.unfinished.iter().map(|part| part.target.as_str());
+    let dirs: BTreeSet<&str> = paths
+        .iter()
+        .copied()
+        .chain(unfinished)
+        .map(|path| path.rsplit_once('/').map_or("", |(dir, _)| dir))
+        .collect();
+    for dir in dirs {
+        if let Err(error) = store.make_durable(dir).await {
+            tracing::warn!(%dir, %error, "files of earlier runs may come back");
+            report.kept += 1;
+        }
+    }
     Ok(report)
 }
 

@@ -71,6 +71,12 @@ impl PaimonCommitter {
         let url = meta.store.url().to_owned();
         let newest_schema = meta.newest_schema_id().await?;
         let newest_schema = newest_schema.ok_or(CommitError::NoTable { url })?;
+        // What a run finds it builds on, and takes for published: who made it may have been killed
+        // before it was durable.
+        for dir in [layout::SCHEMA_DIR, layout::SNAPSHOT_DIR] {
+            let durable = meta.store.make_durable(dir).await;
+            durable.map_err(|e| CommitError::store(format!("making {dir} durable"), e))?;
+        }
         let schema = Arc::new(meta.schema(newest_schema).await?);
         let mut sync = [0u8; 16];
         let random = [env.random().to_be_bytes(), env.random().to_be_bytes()].concat();

@@ -110,6 +110,7 @@ pub(crate) struct FilesCommitter {
 impl FilesCommitter {
     pub(crate) async fn open(store: Store, run: Run) -> Result<Self, FilesError> {
         let log = Log::new(store.clone(), &run.user)?;
+        log.make_durable().await?;
         let mut committer = Self {
             store,
             run,

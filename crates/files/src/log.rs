@@ -360,6 +360,13 @@ impl Log {
             .collect())
     }
 
+    /// An entry that is seen is taken for published: who added it may have been killed before it was
+    /// durable.
+    pub(crate) async fn make_durable(&self) -> Result<(), FilesError> {
+        let done = self.store.make_durable(&self.dir).await;
+        done.map_err(FilesError::store("making the commit log durable"))
+    }
+
     fn path(&self, number: u64) -> String {
         format!("{}/{}", self.dir, entry_name(number))
     }

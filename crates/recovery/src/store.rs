@@ -185,11 +185,15 @@ impl JobCheckpoints {
         self.store.url()
     }
 
-    /// Lists what is there.
+    /// Lists what is there, and makes it durable: a run that was killed between giving a record its
+    /// name and the fsync of the directory left one that a power failure takes back, and the commit
+    /// that this run publishes from it would stay.
     ///
     /// # Errors
-    /// Where it cannot be listed. That is never *no records*.
+    /// Where it cannot be listed or made durable. That is never *no records*.
     pub async fn load(&mut self) -> Result<(), RecoveryError> {
+        let doing = RecoveryError::store("making checkpoints durable");
+        self.store.make_durable("").await.map_err(doing)?;
         let doing = RecoveryError::store("listing checkpoints");
         let entries = self.store.list_names("").await.map_err(doing)?;
         let files = entries.iter().filter(|e| !e.is_dir);

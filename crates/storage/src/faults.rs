@@ -582,6 +582,14 @@ impl Backend for Faulty {
         self.faults.strike(Op::Delete, dir, request, None).await
     }
 
+    async fn make_durable(&self, dir: &str) -> Result<()> {
+        let (inner, owned) = self.parts(dir);
+        let request = async move { inner.make_durable(&owned).await };
+        self.faults
+            .strike(Op::MakeDurable, dir, request, None)
+            .await
+    }
+
     async fn tear(&self, path: &str, bytes: Bytes) -> Result<()> {
         self.inner.tear(path, bytes).await
     }

@@ -36,13 +36,15 @@ pub enum Op {
     Delete,
     /// One object under another name too, carried out by the store.
     Copy,
+    /// Making durable what stands in a directory of a local disk; elsewhere no request.
+    MakeDurable,
     /// Opening a store or checking a path: no request.
     Open,
 }
 
 impl Op {
     /// All kinds of requests, in the order of reports.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Create,
         Self::Put,
         Self::PutPart,
@@ -55,6 +57,7 @@ impl Op {
         Self::List,
         Self::Delete,
         Self::Copy,
+        Self::MakeDurable,
     ];
 
     /// Name in reports, e.g. `get_range`.
@@ -72,6 +75,7 @@ impl Op {
             Self::List => "list",
             Self::Delete => "delete",
             Self::Copy => "copy",
+            Self::MakeDurable => "make_durable",
             Self::Open => "open",
         }
     }
@@ -80,7 +84,7 @@ impl Op {
     pub fn writes(self) -> bool {
         !matches!(
             self,
-            Self::Get | Self::GetRange | Self::Head | Self::List | Self::Open
+            Self::Get | Self::GetRange | Self::Head | Self::List | Self::MakeDurable | Self::Open
         )
     }
 }

@@ -572,6 +572,24 @@ impl Store {
         self.repeated(Op::Delete, 0, |()| 0, request).await
     }
 
+    /// Makes durable what stands in a directory, and the directory itself: names that are seen there
+    /// outlast a power failure once it returns. Somebody who was killed between giving a name and the
+    /// fsync of its directory leaves one that every process sees and a power failure takes back; who
+    /// goes on from what others left calls this before it relies on it. Deletions are made durable too.
+    ///
+    /// Fsyncs on a local disk; elsewhere what is seen is durable and nothing is asked.
+    ///
+    /// # Errors
+    /// Where the disk refuses. A directory that is not there needs nothing.
+    pub async fn make_durable(&self, dir: &str) -> Result<()> {
+        let full = self.resolve_prefix(Op::MakeDurable, dir)?;
+        if self.capabilities().scheme != Scheme::File {
+            return Ok(());
+        }
+        let request = || self.backend.make_durable(&full);
+        self.repeated(Op::MakeDurable, 0, |()| 0, request).await
+    }
+
     /// Temporary files (local) and uploads in parts (S3) below a directory that were begun and
     /// never finished: of processes that died, and of living ones too.
     ///

@@ -28,9 +28,6 @@ use crate::path::{join, name, parent};
 /// Longest object that is read whole, in bytes: metadata, records and notes are far below it, and
 /// data files are read in ranges. A sparse file of terabytes must not become memory.
 const WHOLE_MAX: u64 = 1 << 30;
-/// Directories remembered as durable before the memory is emptied and begun anew.
-const REMEMBERED_DIRS: usize = 65_536;
-
 #[derive(Debug, Clone)]
 pub(crate) struct Local(Arc<Inner>);
 
@@ -102,70 +99,6 @@ impl Inner {
 
     fn dir_of(&self, path: &str) -> PathBuf {
         parent(path).map_or_else(|| self.root.clone(), |dir| self.root.join(dir))
-    }
-
-    fn known(&self, dir: &Path) -> bool {
-        self.durable
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(dir)
-    }
-
-    fn remember(&self, dir: &Path) {
-        let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
-        if durable.len() >= REMEMBERED_DIRS {
-            durable.clear();
-        }
-        durable.insert(dir.to_owned());
-    }
-
-    fn forget(&self, dir: &Path) {
-        let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
-        durable.retain(|known| !dir.starts_with(known));
-    }
-
-    /// Makes a directory and its parents, each durable before the next. An existing directory
-    /// below the root is fsynced into its parent once, since another process may just have
-    /// made it.
-    fn ensure_dir(&self, dir: &Path) -> io::Result<()> {
-        if self.known(dir) {
-            return Ok(());
-        }
-        let made = match disk::make_dir(dir) {
-            Ok(()) => true,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                if !dir.is_dir() {
-                    return Err(error);
-                }
-                false
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let Some(above) = dir.parent() else {
-                    return Err(error);
-                };
-                self.ensure_dir(above)?;
-                match disk::make_dir(dir) {
-                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                        return Err(error);
-                    }
-                    _ => true,
-                }
-            }
-            // A read-only parent is no obstacle where the directory is there already.
-            Err(_) if dir.is_dir() => false,
-            Err(error) => return Err(error),
-        };
-        let inside = dir != self.root && dir.starts_with(&self.root);
-        if let Some(above) = dir.parent()
-            && (made || inside)
-        {
-            if inside {
-                self.ensure_dir(above)?;
-            }
-            disk::sync_dir(above)?;
-        }
-        self.remember(dir);
-        Ok(())
     }
 
     /// A new temporary file beside `path`, in a directory that is durable.
@@ -653,6 +586,11 @@ impl Backend for Local {
         self.blocking(Op::Delete, dir, Inner::remove_dirs).await
     }
 
+    async fn make_durable(&self, dir: &str) -> Result<()> {
+        self.blocking(Op::MakeDurable, dir, Inner::make_durable)
+            .await
+    }
+
     async fn tear(&self, path: &str, bytes: Bytes) -> Result<()> {
         self.blocking(Op::Put, path, move |inner, path| {
             inner
@@ -775,6 +713,9 @@ impl PartSink for LocalUpload {
         let _ = disk::remove(&self.0.temp);
     }
 }
+
+#[path = "local_dirs.rs"]
+mod dirs;
 
 #[cfg(test)]
 #[path = "local_tests.rs"]

@@ -151,6 +151,61 @@ fn a_directory_made_by_somebody_else_is_made_durable_once() {
     assert!(taken.is_empty());
 }
 
+#[test]
+fn a_store_whose_root_somebody_made_is_made_durable_up_to_the_file_system() {
+    let (dir, _) = fresh();
+    // As a process leaves it that was killed between mkdir and fsync.
+    fs::create_dir_all(dir.path().join("a/root")).unwrap();
+    let inner = || Inner {
+        root: dir.path().join("a/root"),
+        durable: Mutex::default(),
+    };
+    let (made, taken) = recorded(None, || inner().ensure_dir(&dir.path().join("a/root/t")));
+    made.unwrap();
+    let synced: Vec<&str> = taken
+        .iter()
+        .filter(|(step, _)| *step == SyncDir)
+        .map(|(_, name)| name.as_str())
+        .collect();
+    let top = dir.path().file_name().unwrap().to_str().unwrap();
+    assert_eq!(synced[synced.len() - 3..], [top, "a", "root"]);
+    // Folders of others above the store may be closed to us; a broken disk is told.
+    let first = taken.iter().position(|(step, _)| *step == SyncDir).unwrap();
+    for (code, passes) in [(EACCES, true), (EIO, false)] {
+        let made = || inner().ensure_dir(&dir.path().join("a/root"));
+        assert_eq!(recorded(Some((first - 1, code)), made).0.is_ok(), passes);
+    }
+}
+
+#[test]
+fn what_stands_in_a_directory_is_durable_once_it_is_asked_for() {
+    let (dir, inner) = fresh();
+    fs::create_dir(dir.path().join("a")).unwrap();
+    // As a process leaves it that was killed between link and fsync.
+    fs::write(dir.path().join("a/f"), "x").unwrap();
+    let (done, taken) = recorded(None, || inner.make_durable("a"));
+    done.unwrap();
+    let root = inner.root.file_name().unwrap().to_str().unwrap();
+    assert_eq!(
+        steps(&taken)[taken.len() - 2..],
+        [(SyncDir, root), (SyncDir, "a")]
+    );
+    // Each time: somebody else may have been killed there since.
+    let (done, taken) = recorded(None, || inner.make_durable("a"));
+    done.unwrap();
+    assert_eq!(steps(&taken), [(SyncDir, "a")]);
+    let (failed, _) = recorded(Some((0, EIO)), || inner.make_durable("a"));
+    assert!(
+        failed
+            .unwrap_err()
+            .to_string()
+            .contains("fsync of the directory")
+    );
+    let (done, taken) = recorded(None, || inner.make_durable("none"));
+    done.unwrap();
+    assert!(taken.is_empty(), "what is not there needs nothing");
+}
+
 /// Whatever step fails, the caller is told the truth: a failure without effect leaves no object
 /// and no temporary file; where the object may be there, the outcome is unknown.
 #[test]

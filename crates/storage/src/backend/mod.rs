@@ -159,6 +159,11 @@ pub(crate) trait Backend: Debug + Send + Sync {
         Ok(())
     }
 
+    /// Makes durable what stands in a directory, where that is not so from the beginning.
+    async fn make_durable(&self, _dir: &str) -> Result<()> {
+        Ok(())
+    }
+
     /// Writes a shortened object under its final name, without any care: what a power loss may
     /// leave where somebody wrote without care.
     async fn tear(&self, path: &str, _bytes: Bytes) -> Result<()> {
