@@ -1,6 +1,8 @@
-//! Chores of the workspace: `cargo xtask demo | test | layers | golden | bench | fuzz | interop | chaos`.
+//! Chores of the workspace: `cargo xtask demo | test | layers | golden | bench | fuzz | interop | chaos |
+//! crash-states`.
 
 mod chaos;
+mod crash_states;
 mod fuzz;
 mod golden;
 mod interop;
@@ -53,6 +55,8 @@ enum Chore {
     Interop(interop::Arguments),
     /// Kill a running job over and over, then look whether anything was lost, doubled or left over.
     Chaos(chaos::Arguments),
+    /// Record what the binary does on a local disk and judge every state a power failure may leave.
+    CrashStates(crash_states::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -68,6 +72,7 @@ fn main() -> ExitCode {
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Interop(arguments) => interop::check(&arguments),
         Chore::Chaos(arguments) => chaos::run(&arguments),
+        Chore::CrashStates(arguments) => crash_states::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
