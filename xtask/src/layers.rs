@@ -141,6 +141,7 @@ const UNLAYERED: &[&str] = &[
     "tidegate-test-services",
     "tidegate-fuzz-support",
     "tidegate-interop",
+    "tidegate-crash-consistency",
 ];
 
 /// Licences that a user may take without asking.
