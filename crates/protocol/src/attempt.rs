@@ -449,7 +449,8 @@ impl Attempt {
         }
     }
 
-    /// The history from the doubtful draft on is complete and shows others: it never was visible.
+    /// The history from the doubtful draft on is complete and shows others, be it another run's snapshot
+    /// of this very commit: it never was visible.
     fn settle_doubt(&mut self) {
         let Some((draft, objects)) = self.doubtful.take() else {
             return;
@@ -459,7 +460,7 @@ impl Attempt {
         let found = self
             .ledger
             .find(self.committable.identifier, self.half())
-            .is_some();
+            .is_some_and(|entry| entry.token == draft.token);
         if complete && !found {
             self.trash.extend(objects);
         } else {
