@@ -10,7 +10,7 @@ use tidegate_model::{CommitKind, SnapshotId, layout};
 use tidegate_protocol::guard::{
     self, Files, JobView, SavedCommittable, SavedState, Standing as Judged, UnknownReason,
 };
-use tidegate_protocol::{EmptyCommits, Entry, Half, Seen, Token};
+use tidegate_protocol::{EmptyCommits, Entry, Half, Seen, SnapshotFact, Token};
 use tidegate_sink::{
     CommitIdentifier, Committable as Framed, Epoch, JobHistory, JobName, Mismatch, Positions,
     Published, Saved, Standing,
@@ -110,6 +110,7 @@ impl PaimonCommitter {
         };
         let mut own = Own::default();
         let mut high = tip.visible.snapshot.id;
+        let mut above: Option<SnapshotFact> = None;
         'down: loop {
             let low = SnapshotId(high.0.saturating_sub(CHUNK - 1).max(1));
             let found = self.executor.meta.snapshots(low, high).await?;
@@ -120,6 +121,12 @@ impl PaimonCommitter {
                 if visible.snapshot.id != expect {
                     break 'down;
                 }
+                // Nor does what the one above was not built on: it came late, where that had expired.
+                let fact = visible.fact()?;
+                if above.is_some_and(|above| !guard::is_below(&above, &fact)) {
+                    break 'down;
+                }
+                above = Some(fact);
                 expect = SnapshotId(expect.0 - 1);
                 own.floor = Some(visible.snapshot.id);
                 let marks = Marks::of(&visible.snapshot)?;

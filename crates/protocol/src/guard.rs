@@ -59,14 +59,23 @@ pub struct SavedState {
 pub struct JobView {
     /// Its own snapshots that are retained, in any order.
     pub own: Vec<SnapshotFact>,
-    /// The smallest retained snapshot id that was looked at; everything above was. 1 means that
-    /// nothing of this job can be hidden: the whole history was looked at, or the commit user was
+    /// The smallest retained snapshot id that was looked at; everything above was, and is one chain
+    /// ([`is_below`]). 1 means that nothing of this job can be hidden: the whole history was looked at, or the commit user was
     /// made after everything below.
     pub floor: SnapshotId,
     /// The newest snapshot of anybody; `None` for a table without any.
     pub newest: Option<SnapshotId>,
     /// The published note \[R-4].
     pub note: Option<Entry>,
+}
+
+/// True where `found` is the snapshot that stood below `above` when that was made: its number is the one
+/// before, and `above` was built on it, as far as it says. Another one under this number was put there
+/// late, where the real one had expired: no reader gets to it, and neither it nor anything below it is
+/// history that a [`JobView`] may rest on \[C-51a].
+pub fn is_below(above: &SnapshotFact, found: &SnapshotFact) -> bool {
+    let built_on = above.based_on.as_ref();
+    found.id.next() == above.id && built_on.is_none_or(|parent| *parent == found.token)
 }
 
 /// How they stand to each other.
@@ -525,4 +534,39 @@ fn largest_identifier(
         .chain(around.largest_recorded)
         .filter(|id| *id < CommitIdentifier::BATCH)
         .max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_below;
+    use crate::fact::SnapshotFact;
+    use crate::ids::Token;
+    use tidegate_model::ids::{CommitIdentifier, CommitUser, SnapshotId};
+    use tidegate_model::snapshot::CommitKind;
+
+    fn fact(id: i64, token: &str, on: Option<&str>) -> SnapshotFact {
+        SnapshotFact {
+            id: SnapshotId(id),
+            token: Token::new(token),
+            user: CommitUser::new("u").unwrap(),
+            identifier: CommitIdentifier(1),
+            kind: CommitKind::Append,
+            job: None,
+            epoch: None,
+            digest: None,
+            positions: None,
+            based_on: on.map(Token::new),
+            empty: false,
+        }
+    }
+
+    #[test]
+    fn what_a_snapshot_was_not_built_on_does_not_stand_below_it() {
+        let above = fact(2, "b", Some("a"));
+        assert!(is_below(&above, &fact(1, "a", None)));
+        assert!(!is_below(&above, &fact(1, "late", None)));
+        assert!(!is_below(&fact(3, "c", Some("a")), &fact(1, "a", None)));
+        // A foreign one does not say.
+        assert!(is_below(&fact(2, "f", None), &fact(1, "late", None)));
+    }
 }
