@@ -142,6 +142,7 @@ const UNLAYERED: &[&str] = &[
     "tidegate-fuzz-support",
     "tidegate-interop",
     "tidegate-crash-consistency",
+    "tidegate-exhaustive",
 ];
 
 /// Licences that a user may take without asking.

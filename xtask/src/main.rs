@@ -1,7 +1,8 @@
-//! Chores of the workspace: `cargo xtask demo | test | layers | golden | bench | fuzz | interop | chaos |
-//! crash-states`.
+//! Chores of the workspace: `cargo xtask demo | test | layers | golden | bench | check | fuzz | interop |
+//! chaos | crash-states`.
 
 mod chaos;
+mod check;
 mod crash_states;
 mod fuzz;
 mod golden;
@@ -49,6 +50,12 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Model checking: every interleaving of a few committers, faults and crashes.
+    Check {
+        /// Bounds, or `--bugs`; `--help` names them. Without any, the worlds of docs/model-checking.md.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Run the fuzz targets in turn: arbitrary bytes for every decoder.
     Fuzz(fuzz::Arguments),
     /// Compare with released Java Paimon and pypaimon, both ways: one letter per type, table and peer.
@@ -69,6 +76,7 @@ fn main() -> ExitCode {
         Chore::Layers => layers::check(),
         Chore::Golden { record } => golden::check(record),
         Chore::Bench { arguments } => bench(&arguments),
+        Chore::Check { arguments } => check::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Interop(arguments) => interop::check(&arguments),
         Chore::Chaos(arguments) => chaos::run(&arguments),
