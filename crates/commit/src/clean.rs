@@ -13,7 +13,7 @@ use tidegate_model::snapshot::ListRef;
 use tidegate_model::{Snapshot, SnapshotId, layout};
 use tidegate_protocol::cleanup::{CleanPlan, Found, OwnRun, plan};
 use tidegate_protocol::{Garbage, ObjectId, Rules};
-use tidegate_sink::{CleanReport, Committable as Framed, Epoch, Run, RunPrefix};
+use tidegate_sink::{CleanReport, Committable as Framed, Epoch, Run, RunPrefix, mutant};
 use tidegate_storage::{Store, Unfinished};
 
 use crate::committable;
@@ -193,7 +193,9 @@ async fn survey(
     // What the table refers to is its own business from now on; what only a committable refers to
     // may become garbage, so a later run must look again.
     let not_visible = references.open.clone();
-    references.pending(pending)?;
+    if !mutant::on("clean-forgets-pending") {
+        references.pending(pending)?;
+    }
     let waiting = not_visible.difference(&references.open);
     let waiting: usize = waiting
         .map(|name| candidates.by_name.get(name).map_or(0, Vec::len))

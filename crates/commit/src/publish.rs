@@ -5,8 +5,8 @@ use tidegate_format::{hint, snapshot};
 use tidegate_model::snapshot::ListRef;
 use tidegate_model::{Snapshot, SnapshotId, layout};
 use tidegate_protocol::{Draft, Fact};
-use tidegate_sink::{CheckpointId, probe};
-use tidegate_storage::{Create, RetryPolicy, Store};
+use tidegate_sink::{CheckpointId, mutant, probe};
+use tidegate_storage::{Create, Store};
 
 use crate::committable::Extras;
 use crate::error::{CommitError, Result};
@@ -19,11 +19,19 @@ use crate::registry::Objects;
 pub(crate) async fn publish(store: &Store, id: SnapshotId, bytes: &Bytes) -> Result<Fact> {
     let path = layout::snapshot_path(id);
     probe::hit(probe::BEFORE_PUBLISH);
-    let answer = store.create_if_absent(&path, bytes.clone()).await;
+    let answer = match mutant::on("publish-by-put") {
+        true => match store.put(&path, bytes.clone()).await {
+            Ok(()) => Create::Created,
+            Err(error) => Create::Unknown(error),
+        },
+        false => store.create_if_absent(&path, bytes.clone()).await,
+    };
     probe::hit(probe::PUBLISHED);
     Ok(match answer {
         Create::Created => Fact::Created,
-        Create::Exists(theirs) if theirs == *bytes => Fact::ExistsOurs,
+        Create::Exists(theirs) if theirs == *bytes || mutant::on("exists-is-ours") => {
+            Fact::ExistsOurs
+        }
         Create::Exists(theirs) => {
             let fact = snapshot::decode(&theirs)
                 .map_err(|e| CommitError::corrupt(path.as_str(), e))
@@ -36,6 +44,9 @@ pub(crate) async fn publish(store: &Store, id: SnapshotId, bytes: &Bytes) -> Res
                     Fact::Unknown
                 }
             }
+        }
+        Create::Unknown(error) if mutant::on("unknown-is-failed") => {
+            return Err(CommitError::store(format!("creating {path}"), error));
         }
         Create::Unknown(error) => {
             tracing::warn!(snapshot = %id, %error, "no answer to the publish; it will be put again");
@@ -52,10 +63,7 @@ pub(crate) async fn publish(store: &Store, id: SnapshotId, bytes: &Bytes) -> Res
 
 /// Points LATEST at a visible snapshot. Best effort: it only saves readers a listing.
 pub(crate) async fn hint_latest(store: &Store, id: SnapshotId) {
-    let store = store.clone().with_retry(RetryPolicy {
-        attempts: 2,
-        ..RetryPolicy::default()
-    });
+    let store = store.clone().with_attempts(2);
     if let Err(error) = store
         .put(layout::LATEST_PATH, hint::encode(id).into())
         .await

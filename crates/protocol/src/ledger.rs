@@ -179,6 +179,9 @@ impl Ledger {
         if replacement.offer_again {
             let ours = &replacement.ours;
             self.entries.remove(&(ours.identifier, ours.half));
+            // A note that was left meanwhile speaks of what stands there no longer: consulted, it would
+            // say that the commit is published and expired, and the rows would be lost.
+            self.note = self.note.take().filter(|note| note.id < ours.id);
             self.forget_coverage();
         }
     }

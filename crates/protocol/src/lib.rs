@@ -98,6 +98,8 @@ pub use fact::{
 };
 pub use ids::{FileId, Half, ObjectId, PartitionId, Token};
 pub use ledger::{Covered, Entry, Ledger};
+#[cfg(feature = "mutants")]
+pub use rules::leave_out;
 pub use rules::{Rule, Rules};
 pub use settings::{EmptyCommits, Settings};
 pub use step::{

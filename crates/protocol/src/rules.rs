@@ -225,7 +225,8 @@ rules! {
 }
 
 /// The rules in force.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(not(feature = "mutants"), derive(Default))]
 pub struct Rules {
     #[cfg(feature = "mutants")]
     off: Option<Rule>,
@@ -250,4 +251,28 @@ impl Rules {
     pub fn without(rule: Rule) -> Self {
         Self { off: Some(rule) }
     }
+}
+
+/// What [`Rules::default`] leaves out: 0 = nothing, else the rule's place in [`Rule::ALL`] + 1.
+#[cfg(feature = "mutants")]
+static LEFT_OUT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+
+#[cfg(feature = "mutants")]
+impl Default for Rules {
+    fn default() -> Self {
+        let place = LEFT_OUT.load(std::sync::atomic::Ordering::Relaxed);
+        let off = place.checked_sub(1).and_then(|at| Rule::ALL.get(at));
+        Self { off: off.copied() }
+    }
+}
+
+/// Leaves one rule out of the default everywhere in this process, or none: a mutant of everything that
+/// is built on this crate.
+#[cfg(feature = "mutants")]
+pub fn leave_out(rule: Option<Rule>) {
+    let place = rule.and_then(|rule| Rule::ALL.iter().position(|other| *other == rule));
+    LEFT_OUT.store(
+        place.map_or(0, |at| at + 1),
+        std::sync::atomic::Ordering::Relaxed,
+    );
 }

@@ -33,6 +33,7 @@
 mod bytes;
 mod create;
 mod error;
+mod identity;
 mod leftovers;
 mod manager;
 mod record;
@@ -45,6 +46,7 @@ pub mod fuzzing;
 
 pub use bytes::{RECORD_VERSION, decode, encode};
 pub use error::{RecoveryError, kind_of};
+pub use identity::Identities;
 pub use manager::{RestoreAndFail, RestoreOnly};
 pub use record::{CheckpointRecord, RecordKind, WriterState};
 pub use registry::{

@@ -12,11 +12,12 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use tidegate_sink::{CheckpointId, CommitUser, Epoch, JobName, Run, RunPrefix};
+use tidegate_sink::{CheckpointId, CommitUser, Epoch, JobName, Run, RunPrefix, mutant};
 use tidegate_storage::Store;
 
 use crate::create::{self, Settled};
 use crate::error::RecoveryError;
+use crate::identity::Identities;
 use crate::leftovers;
 
 /// The version that registrations and `ended` marks are written in.
@@ -29,9 +30,7 @@ const RECALLED: usize = 10_000;
 
 /// A commit user for a new job: random, so that no two jobs ever share one \[R-1].
 pub fn new_commit_user() -> CommitUser {
-    let random = uuid::Uuid::new_v4().to_string();
-    // A uuid is never empty, which is all that a commit user must not be.
-    CommitUser::new(random).unwrap_or_else(|_| unreachable!())
+    Identities::default().commit_user()
 }
 
 /// What data file names of a run start with: `tg<first 8 hex digits of SHA-256(user)>e<epoch>-`.
@@ -271,6 +270,7 @@ pub struct Claim {
 #[derive(Clone, Debug)]
 pub struct Registry {
     store: Store,
+    identities: Identities,
 }
 
 impl Registry {
@@ -278,7 +278,19 @@ impl Registry {
     pub fn new(base: Store) -> Self {
         Self {
             store: base.child(JOBS),
+            identities: Identities::default(),
         }
+    }
+
+    /// The same, with random identities from elsewhere.
+    pub fn with_identities(mut self, identities: Identities) -> Self {
+        self.identities = identities;
+        self
+    }
+
+    /// A commit user for a new job, see [`new_commit_user`].
+    pub fn new_commit_user(&self) -> CommitUser {
+        self.identities.commit_user()
     }
 
     /// Where they are.
@@ -399,12 +411,22 @@ impl Registry {
             && let Some(r) = self
                 .read::<Registration>(&epoch_name(&claim.job, newest))
                 .await?
-            && let Some(by) = r.adopted_by
         {
-            return Err(RecoveryError::Adopted {
-                job: claim.job.to_string(),
-                by,
-            });
+            if let Some(by) = r.adopted_by {
+                return Err(RecoveryError::Adopted {
+                    job: claim.job.to_string(),
+                    by,
+                });
+            }
+            // Two first starts at once: each has made a commit user of its own, and a job has one.
+            if r.commit_user != claim.user.as_str() && !mutant::on("user-not-compared") {
+                let (job, host, user) = (&claim.job, &r.host, &r.commit_user);
+                let what = format!(
+                    "job {job} was started at the same time from host {host}, with commit user {user}: {}",
+                    self.store.url_of(&epoch_name(job, newest))
+                );
+                return Err(RecoveryError::Fenced { what });
+            }
         }
         above = above.max(claim.restored.map(|(epoch, _)| epoch));
         if let Some(old) = &claim.adopts {
@@ -413,22 +435,47 @@ impl Registry {
             let (listed, _) = self.list(old).await?;
             let last = listed.last().copied().max(above).unwrap_or(Epoch(0));
             let closing = Epoch(last.0 + 1);
-            let mut registration = registration(claim, old, closing);
+            let mut registration = self.registration(claim, old, closing);
             registration.adopted_by = Some(claim.job.to_string());
             self.register(old, &registration).await?;
             above = Some(closing);
         }
         let epoch = Epoch(above.map_or(1, |epoch| epoch.0 + 1));
-        let mut registration = registration(claim, &claim.job, epoch);
+        let mut registration = self.registration(claim, &claim.job, epoch);
         registration.adopted_from = claim.adopts.as_ref().map(JobName::to_string);
-        self.register(&claim.job, &registration).await?;
+        let mut registered = self.register(&claim.job, &registration).await;
+        if mutant::on("claim-next-epoch") && matches!(registered, Err(RecoveryError::Fenced { .. }))
+        {
+            registration = self.registration(claim, &claim.job, Epoch(epoch.0 + 1));
+            registered = self.register(&claim.job, &registration).await;
+        }
+        registered?;
         Ok(Run {
             job: claim.job.clone(),
             user: claim.user.clone(),
-            epoch,
+            epoch: registration.epoch(),
             prefix: RunPrefix(registration.prefix),
             restored: claim.restored.map(|(_, id)| id),
         })
+    }
+
+    fn registration(&self, claim: &Claim, job: &JobName, epoch: Epoch) -> Registration {
+        Registration {
+            version: REGISTRATION_VERSION,
+            job: job.to_string(),
+            epoch: epoch.0,
+            commit_user: claim.user.to_string(),
+            prefix: run_prefix(&claim.user, epoch).0,
+            checkpoints: claim.checkpoints.clone(),
+            host: claim.host.clone(),
+            started_ms: claim.started_ms,
+            source: claim.source.clone(),
+            restored: claim.restored.map(|(_, id)| id.0),
+            adopted_from: None,
+            adopted_by: None,
+            recalled: false,
+            nonce: self.identities.draw(),
+        }
     }
 
     async fn register(
@@ -440,7 +487,9 @@ impl Registry {
         let name = epoch_name(job, epoch);
         let bytes = self.bytes(&name, registration)?;
         let settled = create::create(&self.store, &name, bytes, "registering a run").await?;
-        if let Settled::Theirs(there) = settled {
+        if let Settled::Theirs(there) = settled
+            && !mutant::on("epoch-shared")
+        {
             let who = match serde_json::from_slice::<Registration>(&there) {
                 Ok(r) => format!("from host {} with commit user {}", r.host, r.commit_user),
                 Err(_) => "by something else".to_owned(),
@@ -569,7 +618,7 @@ impl Registry {
                 prefix: run_prefix(&run.user, epoch).0,
                 restored: None,
                 recalled: true,
-                nonce: uuid::Uuid::new_v4().to_string(),
+                nonce: self.identities.draw(),
                 ..like.clone()
             };
             let name = epoch_name(&run.job, epoch);
@@ -615,23 +664,4 @@ fn epoch_of(prefix: &str, name: &str) -> Option<Epoch> {
 
 fn epoch_name(job: &JobName, epoch: Epoch) -> String {
     format!("{job}/epoch-{epoch}")
-}
-
-fn registration(claim: &Claim, job: &JobName, epoch: Epoch) -> Registration {
-    Registration {
-        version: REGISTRATION_VERSION,
-        job: job.to_string(),
-        epoch: epoch.0,
-        commit_user: claim.user.to_string(),
-        prefix: run_prefix(&claim.user, epoch).0,
-        checkpoints: claim.checkpoints.clone(),
-        host: claim.host.clone(),
-        started_ms: claim.started_ms,
-        source: claim.source.clone(),
-        restored: claim.restored.map(|(_, id)| id.0),
-        adopted_from: None,
-        adopted_by: None,
-        recalled: false,
-        nonce: uuid::Uuid::new_v4().simple().to_string(),
-    }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use tidegate_sink::{CheckpointId, CommitUser, JobName};
+use tidegate_sink::{CheckpointId, CommitUser, JobName, mutant};
 use tidegate_storage::Store;
 
 use crate::bytes::{decode, encode};
@@ -233,7 +233,14 @@ impl JobCheckpoints {
         // A later run tells by the tag whose a temporary file was.
         let tag = run_prefix(&record.user, record.epoch);
         let tagged = self.store.clone().with_tag(&tag.0);
+        if mutant::on("record-skipped") && record.id.0 % 2 == 0 {
+            return Ok(());
+        }
         match create::create(&tagged, &name, bytes, doing).await? {
+            Settled::Theirs(_) if mutant::on("record-conflict-ignored") => {
+                self.records.insert((record.id, savepoint), size);
+                Ok(())
+            }
             Settled::Ours => {
                 self.records.insert((record.id, savepoint), size);
                 self.remove_leftovers(record).await;
@@ -310,7 +317,10 @@ impl JobCheckpoints {
                 continue;
             }
             last = Some(*id);
-            let record = self.read(*id).await?;
+            let record = match self.read(*id).await {
+                Err(_) if mutant::on("newest-record-stepped-over") => continue,
+                read => read?,
+            };
             if record.is_complete() {
                 return Ok(Some(record));
             }
@@ -331,7 +341,7 @@ impl JobCheckpoints {
         let old: Vec<_> = checkpoints
             .map(|(id, _)| *id)
             .skip(keep.max(1))
-            .filter(|id| *id < published)
+            .filter(|id| *id < published || mutant::on("retain-unpublished"))
             .collect();
         let mut removed = Vec::new();
         // Oldest first: an interruption leaves no gap.

@@ -366,6 +366,7 @@ impl Job {
                 progress.trouble = Some(result.to_string());
             });
             tokio::select! {
+                biased;
                 () = stop.wait(1) => return Err(result),
                 () = sleep(wait) => {}
             }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tidegate_recovery::{CheckpointRecord, JobCheckpoints, RecordKind};
 use tidegate_sink::{
     CheckpointId, CommitContext, Committable, Committer, Positions, Published, Run, RunPrefix,
-    probe,
+    mutant, probe,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
@@ -393,7 +393,9 @@ impl Coordinator<'_> {
             self.waiting.retain(|id, _| !report.active.contains_key(id));
             self.state.active.extend(report.active);
         }
-        self.state.active.extend(self.waiting.clone());
+        if !mutant::on("waiting-splits-forgotten") {
+            self.state.active.extend(self.waiting.clone());
+        }
         self.state
             .finished
             .retain(|id, _| !self.state.active.contains_key(id));
@@ -421,7 +423,9 @@ impl Coordinator<'_> {
             rows,
             checkpoint: id,
         };
-        self.unrecorded.push(pending);
+        if !(ready.aborted && mutant::on("aborted-dropped")) {
+            self.unrecorded.push(pending);
+        }
         // Ends are told only now: before, a split that grew could be begun by another task whose
         // barrier comes earlier.
         for split in ends {
@@ -449,6 +453,7 @@ impl Coordinator<'_> {
             .await
         {
             Ok(None) => {}
+            Ok(Some(_)) if mutant::on("successor-ignored") => {}
             Ok(Some(newer)) => {
                 return Err(RuntimeError::Superseded {
                     newer: newer.epoch(),
@@ -491,6 +496,9 @@ impl Coordinator<'_> {
             self.last = Last::Recorded;
         }
         self.commits.add(self.unrecorded.drain(..));
+        if mutant::on("clean-at-once") {
+            self.clean().await;
+        }
         let now = self.parts.clock.now_ms();
         self.parts.show(|progress| {
             progress.checkpoint = Some(id);
@@ -564,7 +572,8 @@ impl Coordinator<'_> {
     /// Removes what earlier runs left, once this one has a record and a visible commit \[R-13]; off
     /// the commit path.
     async fn clean(&mut self) {
-        if self.earlier.is_empty() || !self.visible || self.recorded.is_none() {
+        let visible = self.visible || mutant::on("clean-at-once");
+        if self.earlier.is_empty() || !visible || self.recorded.is_none() {
             return;
         }
         let Some(pending) = self.pending().await else {

@@ -8,12 +8,12 @@
 use std::collections::BTreeSet;
 
 use tidegate_recovery::{
-    CheckpointRecord, Claim, JobCheckpoints, JobStatus, RecordKind, RecoveryError, RestoreOnly,
-    new_commit_user, run_prefix,
+    CheckpointRecord, Claim, EndKind, JobCheckpoints, JobStatus, RecordKind, RecoveryError,
+    RestoreOnly, RunStatus, run_prefix,
 };
 use tidegate_sink::{
-    CheckpointId, CommitUser, Committer, Epoch, JobHistory, JobName, Mismatch, Outcome, Positions,
-    Published, RecoveryManager, Resolution, Restored, Run, RunPrefix, Standing,
+    CheckpointId, CommitUser, Committer, Epoch, ErrorKind, JobHistory, JobName, Mismatch, Outcome,
+    Positions, Published, RecoveryManager, Resolution, Restored, Run, RunPrefix, Standing, mutant,
 };
 
 use crate::cleaning;
@@ -75,11 +75,55 @@ struct Settled {
     visible: bool,
 }
 
+/// How often a start looks again where another process goes on with the job under its eyes.
+const LOOKS: u32 = 5;
+
+/// Records are read before the target, so that a process that is still there may write and publish one in
+/// between: that is no mismatch for a person, but a reason to look again.
 pub(crate) async fn start(
     parts: &Parts,
     ways: &mut Ways,
     first: bool,
 ) -> Result<Begun, RuntimeError> {
+    let mut looks = 1;
+    loop {
+        match begin(parts, ways, first).await {
+            Ok(Some(begun)) => return Ok(begun),
+            Ok(None) if looks < LOOKS => {}
+            Ok(None) => {
+                let why = format!(
+                    "another process goes on with job {}: each time that this one looked, a new \
+                     checkpoint had been recorded. Stop one of them",
+                    parts.job
+                );
+                let target = parts.target.name();
+                return Err(RuntimeError::Fenced { target, why });
+            }
+            // Retention of a run that is still there has removed what was listed.
+            Err(RuntimeError::Recovery(error))
+                if error.kind() == ErrorKind::NotFound && looks < LOOKS => {}
+            Err(error) => return Err(error),
+        }
+        looks += 1;
+        tracing::info!(job = %parts.job, "went on meanwhile; looking again");
+    }
+}
+
+/// Whether the job went on since it was looked at: another record, or another run.
+async fn went_on(parts: &Parts, found: &Found, own: Option<Epoch>) -> Result<bool, RuntimeError> {
+    let mut records = parts.checkpoints.job(&parts.job, &found.user);
+    records.load().await?;
+    if records.largest() != found.records.largest() {
+        return Ok(true);
+    }
+    let known = found.status.newest().map(|run| run.registration.epoch());
+    let status = parts.registry.job(&parts.job).await?;
+    let newest = status.newest().map(|run| run.registration.epoch());
+    Ok(newest != own.or(known))
+}
+
+/// `None` where the job went on meanwhile.
+async fn begin(parts: &Parts, ways: &mut Ways, first: bool) -> Result<Option<Begun>, RuntimeError> {
     let found = find(parts, ways).await?;
     if found.record.is_none()
         && found.status.runs.is_empty()
@@ -87,19 +131,24 @@ pub(crate) async fn start(
         && !parts.settings.new_job
         && let Some(report) = other_job(parts, &found).await?
     {
-        return Ok(Begun::Mismatch(Box::new(report)));
+        return Ok(Some(Begun::Mismatch(Box::new(report))));
     }
     let mut looking = open_committer(parts, &looking_run(parts, &found)).await?;
     let way = ways.on_mismatch;
     let look = look(parts, &found, ways, looking.as_mut()).await?;
+    if matches!(look, Look::Mismatch(_)) && went_on(parts, &found, None).await? {
+        return Ok(None);
+    }
     let pending = match look {
         // No way out on a table that is another one: what the checkpoint holds went with the old one.
         Look::Mismatch(why @ Why::Replaced { .. }) => {
-            return Ok(Begun::Mismatch(Box::new(bare_report(parts, &found, why))));
+            return Ok(Some(Begun::Mismatch(Box::new(bare_report(
+                parts, &found, why,
+            )))));
         }
         Look::Mismatch(why) if way.is_none() => {
             let report = report(parts, &found, why, looking.as_mut()).await;
-            return Ok(Begun::Mismatch(Box::new(report)));
+            return Ok(Some(Begun::Mismatch(Box::new(report))));
         }
         Look::Mismatch(_) => true,
         Look::Fits { pending } => pending,
@@ -119,9 +168,10 @@ pub(crate) async fn start(
             let gone = !found.status.may_be_running();
             if discovery.complete
                 && (idle || gone && nothing_new(parts, &state, &discovery).await)
-                && !left_behind(parts, &found, looking.as_mut()).await
+                && (mutant::on("left-behind-ignored")
+                    || !left_behind(parts, &found, looking.as_mut()).await)
             {
-                return Ok(Begun::NothingNew);
+                return Ok(Some(Begun::NothingNew));
             }
             prepared = Some((state, enumerator, discovery));
         }
@@ -137,9 +187,10 @@ pub(crate) async fn start(
     let settled = match settle(parts, &found, ways, &run, committer.as_mut()).await? {
         Ok(settled) => settled,
         // The target changed since it was looked at.
+        Err(_) if went_on(parts, &found, Some(run.epoch)).await? => return Ok(None),
         Err(why) => {
             let report = report(parts, &found, why, committer.as_mut()).await;
-            return Ok(Begun::Mismatch(Box::new(report)));
+            return Ok(Some(Begun::Mismatch(Box::new(report))));
         }
     };
     let earlier = earlier(parts, &found, ways, &run, settled.resolved).await?;
@@ -173,7 +224,7 @@ pub(crate) async fn start(
         );
     }
     let earlier_ended = found.status.runs.iter().all(|run| run.ended.is_some());
-    Ok(Begun::Run(Box::new(Begin {
+    let begin = Begin {
         earlier,
         earlier_ended,
         run,
@@ -187,7 +238,8 @@ pub(crate) async fn start(
         published_positions: settled.published_positions,
         newest_published: settled.newest_published,
         visible: settled.visible,
-    })))
+    };
+    Ok(Some(Begun::Run(Box::new(begin))))
 }
 
 /// True where killed runs left files that only a run of its own may remove \[R-13]. Where the newest run
@@ -196,7 +248,12 @@ pub(crate) async fn start(
 async fn left_behind(parts: &Parts, found: &Found, committer: &mut dyn Committer) -> bool {
     let newest = looking_run(parts, found);
     let earlier = found.status.earlier(newest.epoch);
-    if earlier.is_empty() {
+    // A run that ended well has left nothing of its own; one that was killed may have, the first one too.
+    let ended_well = |run: &RunStatus| {
+        let end = run.ended.as_ref().map(|ended| &ended.how);
+        matches!(end, Some(EndKind::Finished | EndKind::Stopped))
+    };
+    if earlier.is_empty() && found.status.newest().is_none_or(ended_well) {
         return false;
     }
     let Some(pending) = cleaning::recorded(&found.records).await else {
@@ -270,7 +327,7 @@ async fn find(parts: &Parts, ways: &Ways) -> Result<Found, RuntimeError> {
         reading = Some(records);
     }
     let adopted = reading.is_some();
-    let user = known.unwrap_or_else(new_commit_user);
+    let user = known.unwrap_or_else(|| parts.registry.new_commit_user());
     let mut records = parts.checkpoints.job(&parts.job, &user);
     records.load().await?;
     let reading = reading.as_ref().unwrap_or(&records);
@@ -692,6 +749,10 @@ async fn resolve(
                 (None, _) => Positions::default(),
                 // Everything that the checkpoint holds is published, and more.
                 (Some(r), Why::Standing(Mismatch::AheadBeyond { .. })) => r.positions.clone(),
+                // What the target lost is read again: from where it stands, else from the beginning.
+                (Some(_), Why::Standing(Mismatch::Behind { .. })) => {
+                    after.positions.clone().unwrap_or_default()
+                }
                 (Some(r), _) if r.committables.is_empty() => r.positions.clone(),
                 // What it holds may not be published: it is read again, rather twice than never.
                 (Some(r), _) => r.published_positions.clone().unwrap_or_default(),

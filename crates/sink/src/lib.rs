@@ -69,6 +69,7 @@ mod target;
 mod writer;
 
 pub mod blocking;
+pub mod mutant;
 pub mod probe;
 
 #[cfg(any(test, fuzzing))]

@@ -2,8 +2,9 @@
 //!
 //! Owns a wrapper that stands between [`crate::Store`] and its backend, so that the store's own
 //! repeating and counting see injected faults exactly as real ones. Faults are chosen by rule
-//! (*the second create of a path that holds `snapshot-`*) or by chance from a seed; the same seed
-//! and the same requests give the same faults, whatever their interleaving.
+//! (*the second create of a path that holds `snapshot-`*), by chance from a seed, or by a
+//! [`Decider`] that is asked each time; the same seed and the same requests give the same faults,
+//! whatever their interleaving.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -194,6 +195,15 @@ impl fmt::Display for Injected {
     }
 }
 
+/// Says what becomes of each request, asked before it is sent: the scheduler of a simulation.
+///
+/// The request waits as long as the answer does, so a decider also chooses the order of the requests
+/// of all processes. Where a rule or a chance strikes as well, that counts.
+pub trait Decider: fmt::Debug + Send + Sync {
+    /// `None` = carried out undisturbed.
+    fn decide(&self, op: Op, path: &str) -> BoxFuture<'static, Option<Fault>>;
+}
+
 type Effect = BoxFuture<'static, ()>;
 
 struct Held {
@@ -217,6 +227,7 @@ struct State {
 #[derive(Clone, Default)]
 pub struct Faults {
     seed: u64,
+    decider: Option<Arc<dyn Decider>>,
     state: Arc<Mutex<State>>,
 }
 
@@ -225,6 +236,7 @@ impl fmt::Debug for Faults {
         let state = self.lock();
         f.debug_struct("Faults")
             .field("seed", &self.seed)
+            .field("decider", &self.decider)
             .field("rules", &state.rules)
             .field("held", &state.held.len())
             .field("dead", &state.dead)
@@ -242,6 +254,14 @@ impl Faults {
     pub fn seeded(seed: u64) -> Self {
         Self {
             seed,
+            ..Self::default()
+        }
+    }
+
+    /// No faults but those of the decider.
+    pub fn decided_by(decider: Arc<dyn Decider>) -> Self {
+        Self {
+            decider: Some(decider),
             ..Self::default()
         }
     }
@@ -286,6 +306,19 @@ impl Faults {
             request.effect.await;
         }
         count
+    }
+
+    /// Carries out the oldest one of what was held back; `false` where there is none.
+    pub async fn release_one(&self) -> bool {
+        let oldest = {
+            let mut state = self.lock();
+            match state.held.is_empty() {
+                true => return false,
+                false => state.held.remove(0),
+            }
+        };
+        oldest.effect.await;
+        true
     }
 
     /// Number of requests held back.
@@ -335,6 +368,10 @@ impl Faults {
 
     /// Waits, carries out what has become due, and says what is to happen to this request.
     async fn next(&self, op: Op, path: &str) -> Result<Option<Fault>> {
+        let decided = match &self.decider {
+            Some(decider) if !self.dead() => decider.decide(op, path).await,
+            _ => None,
+        };
         let (latency, due, fault, dead) = {
             let mut state = self.lock();
             let mut due = Vec::new();
@@ -353,7 +390,7 @@ impl Faults {
             let fault = if state.dead {
                 None
             } else {
-                self.choose(&mut state, op, path)
+                self.choose(&mut state, op, path).or(decided)
             };
             if let Some(fault) = fault {
                 let path = path.to_owned();

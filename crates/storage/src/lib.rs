@@ -41,6 +41,7 @@ pub mod conformance;
 mod error;
 mod faults;
 mod metrics;
+pub mod mutant;
 mod open;
 mod options;
 mod path;
@@ -54,7 +55,7 @@ pub mod fuzzing;
 
 pub use backend::{Capabilities, Entry, ObjectMeta, Scheme, Unfinished};
 pub use error::{ErrorKind, Result, StoreError};
-pub use faults::{Fault, Faults, Injected, Rule};
+pub use faults::{Decider, Fault, Faults, Injected, Rule};
 pub use metrics::{MetricsSnapshot, Op, OpCounts};
 pub use options::{is_secret, known_keys};
 pub use path::ObjectPath;

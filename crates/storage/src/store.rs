@@ -15,6 +15,7 @@ use crate::backend::{Backend, Capabilities, Created, Entry, ObjectMeta, Scheme, 
 use crate::error::{ErrorKind, Result, StoreError};
 use crate::faults::{Faults, Faulty};
 use crate::metrics::{Metrics, MetricsSnapshot, Op};
+use crate::mutant;
 use crate::open;
 use crate::options::Settings;
 use crate::path;
@@ -155,6 +156,15 @@ impl Store {
     /// The same store with other bounds for repeating requests.
     pub fn with_retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = Arc::new(retry);
+        self
+    }
+
+    /// The same store with at most so many requests per operation; waits stay as they are.
+    pub fn with_attempts(mut self, attempts: u32) -> Self {
+        self.retry = Arc::new(RetryPolicy {
+            attempts,
+            ..(*self.retry).clone()
+        });
         self
     }
 
@@ -314,6 +324,7 @@ impl Store {
             let request = self.backend.create(&full, bytes.clone(), &self.tag);
             let error = match self.once(op, sent, |_| 0, request).await {
                 Ok(Created::New) => return Create::Created,
+                Ok(Created::Exists) if mutant::on("exists-is-created") => return Create::Created,
                 Ok(Created::Exists) => return self.existing(&full).await,
                 Err(error) => error,
             };
@@ -323,7 +334,7 @@ impl Store {
                 kind => kind.is_transient() && !error.effect_unknown(),
             };
             if !repeat || !self.wait_before_retry(op, &mut attempt, &error).await {
-                return if in_doubt {
+                return if in_doubt && !mutant::on("doubt-forgotten") {
                     Create::Unknown(error.maybe_applied())
                 } else {
                     Create::Failed(error)
@@ -545,6 +556,9 @@ impl Store {
                             other => other.map_err(|error| error.at(&self.base)),
                         });
                     }
+                }
+                Err(_) if mutant::on("deletes-not-looked-at") => {
+                    results.extend(batch.iter().map(|_| Ok(())));
                 }
                 // The batch failed as a whole: singly, each path gets its own answer.
                 Err(_) => {

@@ -48,6 +48,7 @@ impl EnumeratorTask {
             tokio::pin!(next);
             loop {
                 tokio::select! {
+                    biased;
                     () = &mut next => break,
                     split = self.finished.recv() => match split {
                         Some(split) => {

@@ -1,12 +1,15 @@
 //! How a start judges what it finds.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use arrow::array::RecordBatch;
 use tidegate_recovery::CheckpointStore;
 use tidegate_runtime::source::MemorySource;
 use tidegate_runtime::*;
 use tidegate_sink::*;
 
+use crate::lake::Lake;
 use crate::rig::*;
 
 async fn mismatch(rig: &Rig, change: impl FnOnce(&mut Settings)) -> MismatchReport {
@@ -198,6 +201,116 @@ async fn r_7_a_table_that_lost_a_commit_is_behind() {
     let end = rig.run_with(|s| s.on_mismatch = way).await.unwrap();
     assert!(matches!(end, JobEnd::Finished(_)));
     assert_twice(&rig, 200, &[]);
+}
+
+/// Rather twice than never: also where the table lost commits, and all of them.
+#[tokio::test(start_paused = true)]
+async fn r_8_accepting_duplicates_reads_again_what_the_table_lost() {
+    for left in [0, 1] {
+        let mut rig = Rig::new(rows_in_splits(1, 40));
+        half_way(&mut rig).await;
+        rig.lake.lock().commits.truncate(left);
+        let way = Some(Resolution::AcceptDuplicates);
+        let end = rig.run_with(|s| s.on_mismatch = way).await.unwrap();
+        assert!(matches!(end, JobEnd::Finished(_)), "{end:?}");
+        let mut rows = rig.lake.rows();
+        rows.dedup();
+        assert_eq!(rows, (0..200).collect::<Vec<_>>(), "{left} commits left");
+    }
+}
+
+/// A target that lets something else happen once, when its committer is opened the nth time.
+struct Meddled {
+    lake: Lake,
+    left: AtomicUsize,
+    happens: std::sync::Mutex<Option<BoxFuture<'static, ()>>>,
+}
+
+impl Target for Meddled {
+    type Batch = RecordBatch;
+
+    fn name(&self) -> String {
+        self.lake.name()
+    }
+
+    fn writer_memory(&self) -> WriterMemory {
+        self.lake.writer_memory()
+    }
+
+    fn committer<'a>(
+        &'a self,
+        run: &'a Run,
+    ) -> BoxFuture<'a, Result<Box<dyn Committer>, SinkError>> {
+        Box::pin(async move {
+            if self.left.fetch_sub(1, Ordering::SeqCst) == 1 {
+                let happens = self.happens.lock().unwrap().take();
+                happens.unwrap().await;
+            }
+            self.lake.committer(run).await
+        })
+    }
+
+    fn writers<'a>(
+        &'a self,
+        run: &'a Run,
+        count: usize,
+    ) -> BoxFuture<'a, Result<WriterSet<RecordBatch>, SinkError>> {
+        self.lake.writers(run, count)
+    }
+
+    fn clean<'a>(
+        &'a self,
+        run: &'a Run,
+        earlier: &'a [RunPrefix],
+        pending: &'a [Committable],
+    ) -> BoxFuture<'a, Result<CleanReport, SinkError>> {
+        self.lake.clean(run, earlier, pending)
+    }
+
+    fn leftovers<'a>(
+        &'a self,
+        run: &'a Run,
+        earlier: &'a [RunPrefix],
+        pending: &'a [Committable],
+    ) -> BoxFuture<'a, Result<u64, SinkError>> {
+        self.lake.leftovers(run, earlier, pending)
+    }
+}
+
+/// Another process records and publishes after the newest record was read: that is no mismatch
+/// for a person, neither without any record before (found by simulation, seeds 4 and 13).
+#[tokio::test(start_paused = true)]
+async fn r_7_a_job_that_goes_on_under_a_start_is_looked_at_again() {
+    for begun in [false, true] {
+        let mut rig = Rig::new(rows_in_splits(1, 40));
+        rig.settings.checkpoints.retain = 100;
+        if begun {
+            rig.killed_after(MS(100)).await;
+        } else {
+            // Registered and killed before its first checkpoint.
+            rig.killed_after(MS(5)).await;
+        }
+        let other = rig.job();
+        let happens = async move {
+            let _ = tokio::time::timeout(MS(150), other.run(StopSignal::never())).await;
+        };
+        let target = Meddled {
+            lake: rig.lake.clone(),
+            left: AtomicUsize::new(1),
+            happens: std::sync::Mutex::new(Some(Box::pin(happens))),
+        };
+        let started = Job::builder(job())
+            .source(rig.source.clone())
+            .target(std::sync::Arc::new(target))
+            .checkpoints(rig.checkpoints())
+            .registry(rig.registry())
+            .settings(rig.settings.clone())
+            .build()
+            .unwrap();
+        let end = started.run(StopSignal::never()).await;
+        assert!(matches!(end, Ok(JobEnd::Finished(_))), "{end:?}");
+        assert_twice(&rig, 200, &[]);
+    }
 }
 
 /// Lab 5: a restored committable with the identifier of a published one but other content.

@@ -8,11 +8,14 @@
 )]
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use tidegate_storage::{
-    Create, ErrorKind, Fault, Faults, Injected, Op, RetryPolicy, Rule, Store, UploadOptions,
+    Create, Decider, ErrorKind, Fault, Faults, Injected, Op, RetryPolicy, Rule, Store,
+    UploadOptions,
 };
 
 fn memory() -> Store {
@@ -402,4 +405,51 @@ fn rules_are_read_from_text_and_errors_say_how() {
         let error = wrong.parse::<Rule>().unwrap_err().to_string();
         assert!(error.contains("write e.g."), "{error}");
     }
+}
+
+/// Says what it was told beforehand, one request after the other.
+#[derive(Debug)]
+struct Told(Mutex<Vec<Option<Fault>>>);
+
+impl Decider for Told {
+    fn decide(&self, _: Op, _: &str) -> BoxFuture<'static, Option<Fault>> {
+        let fault = self.0.lock().unwrap().pop().flatten();
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            fault
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_decider_chooses_the_fate_of_each_request_and_what_is_late_comes_one_by_one() {
+    let told = vec![
+        None,
+        Some(Fault::Late),
+        Some(Fault::Late),
+        Some(Fault::After),
+    ];
+    let faults = Faults::decided_by(Arc::new(Told(Mutex::new(told))));
+    let (store, plain) = with(&faults);
+    let store = store.with_attempts(1);
+    assert!(
+        store
+            .put("a", "1".into())
+            .await
+            .unwrap_err()
+            .effect_unknown()
+    );
+    assert_eq!(plain.get("a").await.unwrap(), "1");
+    for value in ["2", "3"] {
+        assert!(store.put("a", value.into()).await.is_err());
+    }
+    assert_eq!(
+        (store.get("a").await.unwrap(), faults.held()),
+        ("1".into(), 2)
+    );
+    for value in ["2", "3"] {
+        assert!(faults.release_one().await);
+        assert_eq!(plain.get("a").await.unwrap(), value);
+    }
+    assert!(!faults.release_one().await);
 }
