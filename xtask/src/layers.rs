@@ -143,6 +143,7 @@ const UNLAYERED: &[&str] = &[
     "tidegate-interop",
     "tidegate-crash-consistency",
     "tidegate-exhaustive",
+    "tidegate-simulation",
 ];
 
 /// Licences that a user may take without asking.

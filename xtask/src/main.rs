@@ -1,5 +1,7 @@
-//! Chores of the workspace: `cargo xtask demo | test | layers | golden | bench | check | fuzz | interop |
-//! chaos | crash-states`.
+//! Chores of the workspace: `cargo xtask demo | test | layers | golden | bench | check | simulate | fuzz |
+//! interop | chaos | crash-states`.
+
+
 
 mod chaos;
 mod check;
@@ -9,6 +11,7 @@ mod golden;
 mod interop;
 mod layers;
 mod process;
+mod simulate;
 mod test;
 
 use clap::{Parser, Subcommand};
@@ -64,6 +67,8 @@ enum Chore {
     Chaos(chaos::Arguments),
     /// Record what the binary does on a local disk and judge every state a power failure may leave.
     CrashStates(crash_states::Arguments),
+    /// Play schedules of requests, faults and crashes on a simulated table, one per seed.
+    Simulate(simulate::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -81,6 +86,7 @@ fn main() -> ExitCode {
         Chore::Interop(arguments) => interop::check(&arguments),
         Chore::Chaos(arguments) => chaos::run(&arguments),
         Chore::CrashStates(arguments) => crash_states::run(&arguments),
+        Chore::Simulate(arguments) => simulate::check(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

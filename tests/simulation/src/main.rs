@@ -1,0 +1,176 @@
+//! `cargo xtask simulate`: plays schedules, tells what they met, minimises what broke.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a tool that talks to its user"
+)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use tidegate_simulation::hunt::Hunt;
+use tidegate_simulation::{schedule, script};
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask simulate",
+    about = "Play schedules of jobs on one simulated table"
+)]
+struct Arguments {
+    /// Schedules with at least three checkpoints, one crash and two faults.
+    #[arg(long, default_value_t = 1_000)]
+    schedules: u64,
+    /// The first seed; further ones follow. With `--schedules 1` this one schedule, with its trace.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Threads; each schedule runs on one.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Minimise the first schedule that broke, and print it as a script.
+    #[arg(long)]
+    shrink: bool,
+    /// Play this script and print its trace.
+    #[arg(long)]
+    script: Option<PathBuf>,
+    /// Switch deliberate bugs on one after the other, and count the schedules until each is noticed.
+    #[arg(long)]
+    mutants: bool,
+    /// Only bugs whose description holds this.
+    #[arg(long)]
+    only: Option<String>,
+    /// Fail where a cell of the table was met less often.
+    #[arg(long, default_value_t = 0)]
+    least: u64,
+}
+
+fn main() -> ExitCode {
+    // A panic of a process is a finding, told as one; the backtrace of thousands would hide it.
+    std::panic::set_hook(Box::new(|_| {}));
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("simulate: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), String> {
+    if let Some(path) = &arguments.script {
+        let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let numbers = script::read(&text).map_err(|e| format!("{}: {e}", path.display()))?;
+        return show(&schedule::of_script(&numbers, true));
+    }
+    if arguments.mutants {
+        return mutants(arguments);
+    }
+    if arguments.schedules == 1 {
+        let report = schedule::of_seed(arguments.seed, true);
+        if arguments.shrink && report.verdict.is_err() {
+            return shrink(&report);
+        }
+        return show(&report);
+    }
+    let hunt = Hunt {
+        seed: arguments.seed,
+        schedules: arguments.schedules,
+        threads: arguments.threads,
+        until_broken: if arguments.shrink { 1 } else { 100 },
+    };
+    let caught = hunt.run(|line| eprintln!("{line}"));
+    println!("{}", caught.coverage.table());
+    println!("{}", caught.coverage.outline());
+    let played = caught.coverage.schedules;
+    println!(
+        "{:.1} s, {:.0} schedules/s",
+        caught.took.as_secs_f64(),
+        rate(played, caught.took)
+    );
+    let rarest = caught.coverage.rarest();
+    let shown: Vec<String> = rarest
+        .iter()
+        .take(6)
+        .map(|(n, cell)| format!("{cell} {n}"))
+        .collect();
+    println!("rarest cells: {}", shown.join(", "));
+    for (seed, why) in caught.broken.iter().take(20) {
+        println!("seed {seed}: {why}");
+    }
+    if let Some((seed, _)) = caught.broken.first() {
+        if arguments.shrink {
+            shrink(&schedule::of_seed(*seed, true))?;
+        }
+        return Err(format!(
+            "{} of {played} schedules broke; `cargo xtask simulate --schedules 1 --seed {seed}` shows the \
+             first one, with `--shrink` as a script",
+            caught.broken.len()
+        ));
+    }
+    match rarest.first() {
+        Some((count, cell)) if *count < arguments.least => Err(format!(
+            "{cell} was met {count} times, at least {} are asked for",
+            arguments.least
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn rate(count: u64, took: Duration) -> f64 {
+    count as f64 / took.as_secs_f64().max(0.001)
+}
+
+fn show(report: &schedule::Report) -> Result<(), String> {
+    for line in &report.trace {
+        println!("{line}");
+    }
+    println!(
+        "{} requests, {} checkpoints, {} crashes, {} faults; trace {:016x}",
+        report.steps, report.checkpoints, report.crashes, report.faults, report.hash
+    );
+    report.verdict.clone()
+}
+
+fn shrink(report: &schedule::Report) -> Result<(), String> {
+    let smallest = script::minimise(report, 6_000);
+    let report = schedule::of_script(&smallest, true);
+    for line in &report.trace {
+        println!("{line}");
+    }
+    println!(
+        "\nas a script, for tests/simulation/scripts/<name>.sim:\n\n{}",
+        script::write(&report)
+    );
+    report.verdict
+}
+
+#[cfg(feature = "mutants")]
+fn mutants(arguments: &Arguments) -> Result<(), String> {
+    let hunt = Hunt {
+        seed: arguments.seed,
+        schedules: arguments.schedules,
+        threads: arguments.threads,
+        until_broken: 1,
+    };
+    // Without any bug nothing may break, or the proof proves nothing.
+    let clean = Hunt {
+        schedules: arguments.schedules.min(2_000),
+        ..hunt
+    };
+    if let Some((seed, why)) = clean.run(|_| {}).broken.first() {
+        return Err(format!("seed {seed} breaks without any bug: {why}"));
+    }
+    let only = arguments.only.as_deref();
+    let proof = tidegate_simulation::mutants::prove(hunt, only, |line| eprintln!("{line}"));
+    println!("{}", proof.table);
+    match proof.missed.as_slice() {
+        [] => Ok(()),
+        missed => Err(format!("not noticed: {}", missed.join("; "))),
+    }
+}
+
+#[cfg(not(feature = "mutants"))]
+fn mutants(_: &Arguments) -> Result<(), String> {
+    Err("this build holds no bugs on purpose; build it with the feature `mutants`".to_owned())
+}

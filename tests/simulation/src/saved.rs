@@ -1,0 +1,86 @@
+//! What checkpoint records promise: a commit is in a record before it is visible, and the files of a
+//! commit that is only in a record stay until it is.
+
+use tidegate_commit::committable;
+use tidegate_model::layout;
+use tidegate_recovery::{CheckpointRecord, decode};
+
+use crate::target::data_path;
+
+/// A commit that the newest record of a job holds.
+#[derive(Debug)]
+struct Held {
+    user: String,
+    identifier: i64,
+    compacts: bool,
+    files: Vec<String>,
+}
+
+/// The records of one job, as far as they matter.
+#[derive(Debug, Default)]
+pub(crate) struct Saved {
+    largest: u64,
+    newest: Vec<Held>,
+}
+
+impl Saved {
+    /// A record was written.
+    pub(crate) fn recorded(&mut self, path: &str, bytes: &[u8]) -> Result<(), String> {
+        let record: CheckpointRecord = decode(bytes, path).map_err(|e| e.to_string())?;
+        // A zombie may record a number that retention has freed; nobody goes on from it.
+        if record.id.0 < self.largest {
+            return Ok(());
+        }
+        self.largest = record.id.0;
+        self.newest.clear();
+        for framed in &record.committables {
+            let decoded = committable::decode(framed).map_err(|e| e.to_string())?;
+            let mut files = Vec::new();
+            for message in &decoded.java.messages {
+                let new = message.data.new_files.iter();
+                for file in new.chain(&message.compact.compact_after) {
+                    files.push(data_path(message.bucket, &file.file_name));
+                }
+            }
+            self.newest.push(Held {
+                user: framed.user.to_string(),
+                identifier: framed.identifier.0,
+                compacts: decoded.java.messages.iter().any(|m| !m.compact.is_empty()),
+                files,
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether a commit of this checkpoint may be visible by now.
+    pub(crate) fn covers(&self, checkpoint: u64) -> bool {
+        checkpoint <= self.largest
+    }
+
+    /// A file that is gone although a commit that is not visible yet needs it.
+    pub(crate) fn lost(
+        &self,
+        published: impl Fn(&str, i64, bool) -> bool,
+        there: impl Fn(&str) -> bool,
+    ) -> Option<String> {
+        let pending = self
+            .newest
+            .iter()
+            .filter(|held| !published(&held.user, held.identifier, held.compacts));
+        for held in pending {
+            if let Some(file) = held.files.iter().find(|file| !there(file)) {
+                let (user, identifier) = (&held.user, held.identifier);
+                return Some(format!("{file} of commit {identifier} of {user}"));
+            }
+        }
+        None
+    }
+}
+
+/// The job whose record this is, and its name, where it is one.
+pub(crate) fn job_of_record(path: &str) -> Option<&str> {
+    let mut parts = path.split('/').skip(1);
+    let job = parts.next()?;
+    let name = parts.nth(1)?;
+    layout::versioned("checkpoint-", name).map(|_| job)
+}

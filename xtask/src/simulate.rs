@@ -1,0 +1,42 @@
+//! `cargo xtask simulate`: builds the simulation in its own profile and runs it.
+//!
+//! Owns the build. What the arguments mean is the program's own business.
+
+use crate::process::{Failure, cargo, run, target_directory};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Schedules in `cargo xtask test`.
+const SCHEDULES: &str = "10000";
+/// And at most so many until a deliberate bug is noticed.
+const SCHEDULES_PER_BUG: &str = "4000";
+
+/// Arguments of the chore: those of the program.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// For the simulation: `--schedules N`, `--seed S`, `--shrink`, `--threads T`, `--script FILE`,
+    /// `--mutants`; `--help` explains them.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) rest: Vec<String>,
+}
+
+/// The program, built. Always with the deliberate bugs, all switched off unless `--mutants` switches one
+/// on: one build serves both.
+fn program() -> Result<PathBuf, Failure> {
+    let mut build = cargo();
+    build.args(["build", "--locked", "--profile", "simulation"]);
+    build.args(["--package", "tidegate-simulation", "--features", "mutants"]);
+    run(&mut build)?;
+    Ok(target_directory()?.join("simulation/tidegate-simulation"))
+}
+
+pub(crate) fn check(arguments: &Arguments) -> Result<(), Failure> {
+    run(Command::new(program()?).args(&arguments.rest))
+}
+
+/// What fits into every test: schedules from a fixed seed, and every deliberate bug once.
+pub(crate) fn quick() -> Result<(), Failure> {
+    let program = program()?;
+    run(Command::new(&program).args(["--schedules", SCHEDULES]))?;
+    run(Command::new(&program).args(["--mutants", "--schedules", SCHEDULES_PER_BUG]))
+}
