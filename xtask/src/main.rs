@@ -1,8 +1,6 @@
 //! Chores of the workspace: `cargo xtask demo | test | layers | golden | bench | check | simulate | fuzz |
 //! interop | chaos | crash-states`.
 
-
-
 mod chaos;
 mod check;
 mod crash_states;
