@@ -6,11 +6,6 @@ use crate::process::{Failure, cargo, run, target_directory};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Schedules in `cargo xtask test`.
-const SCHEDULES: &str = "10000";
-/// And at most so many until a deliberate bug is noticed.
-const SCHEDULES_PER_BUG: &str = "4000";
-
 /// Arguments of the chore: those of the program.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -32,11 +27,4 @@ fn program() -> Result<PathBuf, Failure> {
 
 pub(crate) fn check(arguments: &Arguments) -> Result<(), Failure> {
     run(Command::new(program()?).args(&arguments.rest))
-}
-
-/// What fits into every test: schedules from a fixed seed, and every deliberate bug once.
-pub(crate) fn quick() -> Result<(), Failure> {
-    let program = program()?;
-    run(Command::new(&program).args(["--schedules", SCHEDULES]))?;
-    run(Command::new(&program).args(["--mutants", "--schedules", SCHEDULES_PER_BUG]))
 }

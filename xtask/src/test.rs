@@ -1,7 +1,7 @@
 //! `cargo xtask test`: all that must hold, in an order that fails early, and where the time went.
 
 use crate::process::{Failure, cargo, run as command, say, target_directory};
-use crate::{golden, interop, layers, simulate};
+use crate::{golden, interop, layers};
 use std::time::{Duration, Instant};
 
 /// Steps that were done, with what became of them.
@@ -77,7 +77,6 @@ fn all(steps: &mut Steps) -> Result<(), Failure> {
     steps.step("Java Paimon and pypaimon", || {
         interop::quick(binary.clone())
     })?;
-    steps.step("simulation", simulate::quick)?;
     steps.step("examples in the documentation", || {
         command(cargo().args(["test", "--doc"]).args(workspace))
     })?;
