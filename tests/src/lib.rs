@@ -12,7 +12,10 @@
 )]
 
 pub mod binary;
+pub mod campaign;
 pub mod chaos;
+pub mod clock;
+pub mod disk;
 pub mod judge;
 pub mod lab;
 pub mod labs;

@@ -1,7 +1,8 @@
 //! Servers that the tests start themselves.
 //!
-//! Owns installing, starting and stopping an S3 server (MiniStack from PyPI: a real server over
-//! HTTP whose conditional put is atomic), and installing pypaimon, a reader that is not ours.
+//! Owns installing, starting and stopping S3 servers (MiniStack from PyPI and the Versity gateway from
+//! the Go module proxy: real servers over HTTP whose conditional put is atomic), and installing
+//! pypaimon, a reader that is not ours.
 //! Everything listens on 127.0.0.1, needs no root, and ends with the process that started it, even
 //! if that is killed.
 
@@ -16,9 +17,22 @@ use std::time::{Duration, Instant};
 
 /// The version that was measured: atomic in 1,300 of 1,300 races.
 const MINISTACK: [&str; 1] = ["ministack==1.5.33"];
+/// Keeps its objects as files, whatever becomes of its process.
+const VERSITY: &str = "v1.8.0";
 /// Reads all tables that Java writes, as far as they were tried.
 const PYPAIMON: [&str; 2] = ["pypaimon==2.1.0", "pyarrow==19.0.1"];
 const START_LIMIT: Duration = Duration::from_secs(60);
+
+/// Which server it is, and where its objects are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Program {
+    /// MiniStack, objects in memory.
+    Forgetful,
+    /// MiniStack, objects in a folder.
+    Keeping,
+    /// Versity gateway over a folder: each object is a file.
+    Versity,
+}
 
 /// A running S3 server with one bucket; dropping stops it. Objects are in its memory, or in a folder
 /// where it was started to be killed.
@@ -36,7 +50,7 @@ pub struct S3Server {
     pub region: String,
     dir: PathBuf,
     port: u16,
-    keeps: bool,
+    program: Program,
     watchdog: Mutex<Option<(Child, ChildStdin)>>,
 }
 
@@ -101,15 +115,38 @@ pub fn install_pypaimon() -> io::Result<PathBuf> {
     Ok(install("pypaimon", &PYPAIMON)?.join("python"))
 }
 
+/// Builds the Versity gateway, once, however many processes ask; its program.
+///
+/// # Errors
+/// Where there is no `go` (1.26 or later), or its modules cannot be had.
+pub fn install_versity() -> io::Result<PathBuf> {
+    let cache = cache_dir();
+    let bin = cache.join(format!("versitygw-{VERSITY}"));
+    fs::create_dir_all(&bin)?;
+    let lock = File::create(cache.join("versitygw.lock"))?;
+    lock.lock()?;
+    let program = bin.join("versitygw");
+    if !program.exists() {
+        let module = format!("github.com/versity/versitygw/cmd/versitygw@{VERSITY}");
+        let mut build = Command::new("go");
+        build
+            .args(["install", "-ldflags=-s -w", &module])
+            .env("GOBIN", &bin);
+        run(&mut build)
+            .map_err(|e| failed(format!("the Versity gateway cannot be built with Go: {e}")))?;
+    }
+    Ok(program)
+}
+
 impl S3Server {
     /// Starts a server on a free port, waits until it answers and makes a bucket. Its log goes
-    /// to `dir/ministack.log`.
+    /// to `dir/server.log`.
     ///
     /// # Errors
     /// Where it cannot be installed or does not answer within a minute; the end of its log is in
     /// the message.
     pub fn start(dir: &Path) -> io::Result<Self> {
-        Self::start_on_a_free_port(dir, false)
+        Self::start_on_a_free_port(dir, Program::Forgetful)
     }
 
     /// As [`S3Server::start`], with objects in `dir/objects`: they outlive [`S3Server::kill`].
@@ -117,11 +154,26 @@ impl S3Server {
     /// # Errors
     /// As [`S3Server::start`].
     pub fn start_on_disk(dir: &Path) -> io::Result<Self> {
-        Self::start_on_a_free_port(dir, true)
+        Self::start_on_a_free_port(dir, Program::Keeping)
     }
 
-    fn start_on_a_free_port(dir: &Path, keeps: bool) -> io::Result<Self> {
-        install_ministack()?;
+    /// A Versity gateway over `dir/objects`: they outlive [`S3Server::kill`]. Takes signed requests
+    /// only; [`S3Server::files`] are its objects.
+    ///
+    /// # Errors
+    /// As [`S3Server::start`] and [`install_versity`].
+    pub fn start_versity(dir: &Path) -> io::Result<Self> {
+        Self::start_on_a_free_port(dir, Program::Versity)
+    }
+
+    /// The folder that has the bucket's objects as files of their names, where it is one.
+    pub fn files(&self) -> Option<PathBuf> {
+        let versity = self.program == Program::Versity;
+        versity.then(|| self.dir.join("objects").join(&self.bucket))
+    }
+
+    fn start_on_a_free_port(dir: &Path, program: Program) -> io::Result<Self> {
+        install_program(program)?;
         fs::create_dir_all(dir)?;
         let mut last = failed("not tried");
         // Somebody else may take the free port before the server does.
@@ -135,7 +187,7 @@ impl S3Server {
                 region: "us-east-1".to_owned(),
                 dir: dir.to_path_buf(),
                 port,
-                keeps,
+                program,
                 watchdog: Mutex::default(),
             };
             match server.again() {
@@ -165,50 +217,77 @@ impl S3Server {
     /// # Errors
     /// As [`S3Server::start`].
     pub fn again(&self) -> io::Result<()> {
-        let log = self.dir.join("ministack.log");
+        let log = self.dir.join("server.log");
         let output = OpenOptions::new().create(true).append(true).open(&log)?;
         // The shell ends the server when our end of the pipe closes, however we end; a server that
         // is paused takes note only when it goes on.
-        let mut child = Command::new("sh")
+        let objects = self.dir.join("objects");
+        if let Some(bucket) = self.files() {
+            // A bucket is a folder.
+            fs::create_dir_all(bucket)?;
+        }
+        let mut command = Command::new("sh");
+        command
             .args([
                 "-c",
-                r#""$1" & server=$!; echo $server >"$2"; cat >/dev/null; kill $server; kill -CONT $server; wait $server"#,
+                r#"pid=$1; shift; "$@" & server=$!; echo $server >"$pid"; cat >/dev/null; kill $server; kill -CONT $server; wait $server"#,
                 "sh",
             ])
-            .arg(install_ministack()?)
             .arg(self.dir.join("pid"))
-            .env("BIND_HOST", "127.0.0.1")
-            .env("GATEWAY_PORT", self.port.to_string())
-            .env("SERVICES", "s3")
-            .env("S3_PERSIST", if self.keeps { "1" } else { "0" })
-            .env("S3_DATA_DIR", self.dir.join("objects"))
+            .arg(install_program(self.program)?)
             .stdin(Stdio::piped())
             .stdout(output.try_clone()?)
-            .stderr(output)
-            .spawn()?;
+            .stderr(output);
+        let persist = match self.program {
+            Program::Keeping => "1",
+            _ => "0",
+        };
+        match self.program {
+            Program::Versity => command
+                .arg("--port")
+                .arg(format!("127.0.0.1:{}", self.port))
+                .args(["--health", "/_health", "--quiet", "posix"])
+                .arg(&objects)
+                .env("ROOT_ACCESS_KEY", &self.access_key)
+                .env("ROOT_SECRET_KEY", &self.secret_key),
+            Program::Forgetful | Program::Keeping => command
+                .env("BIND_HOST", "127.0.0.1")
+                .env("GATEWAY_PORT", self.port.to_string())
+                .env("SERVICES", "s3")
+                .env("S3_PERSIST", persist)
+                .env("S3_DATA_DIR", &objects),
+        };
+        let mut child = command.spawn()?;
         let stdin = child
             .stdin
             .take()
             .ok_or_else(|| failed("no pipe to the server"))?;
         *self.watchdog() = Some((child, stdin));
         let begun = Instant::now();
-        while !matches!(http(self.port, "GET", "/_ministack/health"), Ok(200)) {
+        let health = match self.program {
+            Program::Versity => "/_health",
+            _ => "/_ministack/health",
+        };
+        while !matches!(http(self.port, "GET", health), Ok(200)) {
             if begun.elapsed() > START_LIMIT {
                 let text = fs::read_to_string(&log).unwrap_or_default();
                 let lines: Vec<_> = text.lines().rev().take(20).collect();
                 let end: Vec<_> = lines.into_iter().rev().collect();
                 return Err(failed(format!(
-                    "MiniStack on port {} does not answer:\n{}",
+                    "the S3 server on port {} does not answer:\n{}",
                     self.port,
                     end.join("\n")
                 )));
             }
             std::thread::sleep(Duration::from_millis(50));
         }
+        if self.program == Program::Versity {
+            return Ok(());
+        }
         match http(self.port, "PUT", &format!("/{}", self.bucket))? {
             200 => Ok(()),
             // It has kept the bucket.
-            409 if self.keeps => Ok(()),
+            409 if self.program == Program::Keeping => Ok(()),
             status => Err(failed(format!("making the bucket: status {status}"))),
         }
     }
@@ -271,7 +350,14 @@ impl Drop for S3Server {
     }
 }
 
-/// One request without a body; the status of the answer. The server takes any credentials.
+fn install_program(program: Program) -> io::Result<PathBuf> {
+    match program {
+        Program::Forgetful | Program::Keeping => install_ministack(),
+        Program::Versity => install_versity(),
+    }
+}
+
+/// One request without a body; the status of the answer. MiniStack takes any credentials.
 fn http(port: u16, method: &str, path: &str) -> io::Result<u16> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;

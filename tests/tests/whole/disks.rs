@@ -7,67 +7,11 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
+use tidegate_tests::disk::{Disk, ReadOnly, did};
 use tidegate_tests::judge::differences;
 use tidegate_tests::lab::{Generator, Lab, wait_until};
-
-/// Blocks of tmpfs.
-const PAGE: u64 = 4096;
-
-fn did(program: &str, args: &[&str]) -> bool {
-    let output = Command::new(program).args(args).output();
-    output.is_ok_and(|output| output.status.success())
-}
-
-/// A file system over a folder, with what was in the folder; goes when dropped, and the folder is
-/// then as it was before.
-struct Disk {
-    at: PathBuf,
-}
-
-impl Disk {
-    /// `None` where mounting is refused.
-    fn over(folder: &Path) -> Option<Self> {
-        let text = folder.to_str().unwrap();
-        let kept = tempfile::TempDir::new().unwrap();
-        let inside = format!("{text}/.");
-        assert!(did("cp", &["-a", &inside, kept.path().to_str().unwrap()]));
-        if !did("mount", &["-t", "tmpfs", "-o", "size=4m", "tmpfs", text]) {
-            return None;
-        }
-        let inside = format!("{}/.", kept.path().display());
-        assert!(did("cp", &["-a", &inside, text]));
-        Some(Self {
-            at: folder.to_owned(),
-        })
-    }
-
-    fn filler(&self) -> PathBuf {
-        self.at.join(".filler")
-    }
-
-    /// Leaves room for so many small files.
-    fn fill(&self, leave: u64) {
-        // One byte more than there is: as much as fits is written.
-        let all = vec![b'.'; 5 << 20];
-        let _full = fs::write(self.filler(), all).unwrap_err();
-        let size = fs::metadata(self.filler()).unwrap().len();
-        let file = fs::File::options().write(true).open(self.filler()).unwrap();
-        file.set_len(size - leave * PAGE).unwrap();
-    }
-
-    fn make_room(&self) {
-        fs::remove_file(self.filler()).unwrap();
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _gone = Command::new("umount").arg("-l").arg(&self.at).status();
-    }
-}
 
 /// A job of 300 rows that was killed when its second commit was notified.
 fn unfinished() -> Lab {
@@ -182,28 +126,6 @@ fn a_disk_that_is_full_at_any_stage_loses_nothing_and_once_mended_the_job_goes_o
             disk.make_room();
             goes_on(&lab);
         }
-    }
-}
-
-/// Makes a folder's file system read-only, and writable again when dropped.
-struct ReadOnly(PathBuf);
-
-impl ReadOnly {
-    fn over(folder: &Path) -> Option<Self> {
-        let text = folder.to_str().unwrap();
-        let bound = did("mount", &["--bind", text, text]);
-        let locked = bound && did("mount", &["-o", "remount,bind,ro", text]);
-        let this = bound.then(|| Self(folder.to_owned()));
-        if !locked {
-            return None;
-        }
-        this
-    }
-}
-
-impl Drop for ReadOnly {
-    fn drop(&mut self) {
-        let _gone = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
 
