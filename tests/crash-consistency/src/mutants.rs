@@ -22,7 +22,7 @@ pub struct Mutant {
     pub name: &'static str,
     /// What becomes of it.
     pub expected: Expected,
-    change: Box<dyn Fn(&[Call]) -> Vec<Call> + Send + Sync>,
+    change: Change,
 }
 
 impl fmt::Debug for Mutant {

@@ -114,7 +114,7 @@ pub fn explore(disk: &Disk, calls: &[Call], bounds: &Bounds) -> Result<Explored,
         let before = found.seen.len();
         for kept in subsets {
             let entries = disk.names(&kept);
-            let mut dirty: Vec<(&Name, Inode, Vec<(Data, Blob)>)> = Vec::new();
+            let mut dirty: Vec<Dirty<'_>> = Vec::new();
             let (mut whole, mut visible) = (0u128, 0u128);
             for (name, inode) in &entries {
                 let contents = inode.map(|inode| (inode, disk.contents(inode)));
@@ -226,6 +226,9 @@ fn tree(disk: &Disk, choice: &Choice) -> Tree {
             .collect(),
     )
 }
+
+/// A name of a file with data that is not durable, and what it may hold.
+type Dirty<'a> = (&'a Name, Inode, Vec<(Data, Blob)>);
 
 /// Hashes of names with a content, remembered.
 #[derive(Default)]

@@ -4,7 +4,8 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "helpers of tests fail by panicking, with the place"
+    clippy::print_stdout,
+    reason = "helpers of tests fail by panicking, with the place, and say what they did"
 )]
 
 use std::time::Instant;
