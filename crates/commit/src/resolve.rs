@@ -68,6 +68,10 @@ impl PaimonCommitter {
             if let Some(target) = &plan.roll_back_to {
                 self.roll_back(target, &plan.removed, &removed_tags, &around)
                     .await?;
+            } else if self.note_is_lost(&around) {
+                let top = around.snapshots.last();
+                let top = top.map_or(SnapshotId(0), |newest| newest.snapshot.id);
+                self.renew_note(top, &around).await?;
             }
             self.executor.known = Known::Nothing;
             self.executor.published_objects.clear();
@@ -214,6 +218,25 @@ impl PaimonCommitter {
             delete(&store, &layout::changelog_path(*id)).await?;
         }
         // The note last: until then the guard sees the mismatch and the way out is taken again.
+        self.renew_note(top, around).await
+    }
+
+    /// The note names a snapshot that should be there and is not: the table was rolled back, or that
+    /// snapshot replaced. Its positions are those of rows that the table has lost. (One that has expired
+    /// lies below everything that is retained.)
+    fn note_is_lost(&self, around: &Around) -> bool {
+        let Some(note) = &self.noted else {
+            return false;
+        };
+        let there = |v: &Visible| {
+            v.snapshot.id == note.snapshot && v.snapshot.commit_identifier == note.identifier
+        };
+        let earliest = around.snapshots.first().map(|v| v.snapshot.id);
+        earliest.is_none_or(|id| note.snapshot >= id) && !around.snapshots.iter().any(there)
+    }
+
+    /// Makes the note tell of the newest commit of this job up to `top`; no note where there is none.
+    async fn renew_note(&mut self, top: SnapshotId, around: &Around) -> Result<()> {
         let own = around
             .snapshots
             .iter()
@@ -228,8 +251,13 @@ impl PaimonCommitter {
         }
         match note {
             Some(note) => self.put_note(note).await,
-            None if self.noted.as_ref().is_some_and(|n| n.snapshot > top) => {
+            None if self
+                .noted
+                .as_ref()
+                .is_some_and(|n| n.snapshot > top || self.note_is_lost(around)) =>
+            {
                 self.noted = None;
+                let store = self.executor.meta.store.clone();
                 delete(&store, &layout::published_path(&self.run.job)).await
             }
             None => Ok(()),

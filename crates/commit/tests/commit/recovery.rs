@@ -562,3 +562,55 @@ async fn the_note_tells_how_far_a_commit_of_two_halves_came() {
         4
     );
 }
+
+/// Where the table lost commits that the note knows, going on with duplicates goes on where the
+/// table stands: the note's positions are those of rows that are gone (found by simulation, seed 206).
+#[tokio::test]
+async fn a_note_of_what_the_table_lost_is_no_place_to_go_on_from() {
+    for kept in [1, 0] {
+        let table = Table::memory(&[]).await;
+        let mut committer = table.committer(&run("user", 1)).await;
+        let mut newest = None;
+        for n in 1..=2 {
+            let message = table.message(committer.run(), &format!("f{n}"), 10).await;
+            let c = combine(&committer, n, (n > 1).then_some(n - 1), vec![message]);
+            let Outcome::Published(published) = committer.commit(&c).await.unwrap() else {
+                panic!()
+            };
+            newest = Some(published);
+        }
+        committer.leave_note().await.unwrap();
+        // Somebody rolls the table back.
+        for id in (kept + 1..=2).rev() {
+            let path = layout::snapshot_path(SnapshotId(id));
+            table.store.delete(&path).await.unwrap();
+        }
+        table.store.delete(layout::LATEST_PATH).await.unwrap();
+
+        let saved = Saved {
+            committables: vec![],
+            newest_published: newest,
+            positions: Some(positions(2)),
+        };
+        let mut committer = table.committer(&run("user", 2)).await;
+        let standing = committer.standing(&saved).await.unwrap();
+        assert!(
+            matches!(standing, Standing::Mismatch(Mismatch::Behind { .. })),
+            "{standing:?}"
+        );
+        let way = Resolution::AcceptDuplicates;
+        committer.resolve(&saved, way, true).await.unwrap();
+        let before = committer.history().await.unwrap();
+        assert_eq!(before.positions, Some(positions(2)), "only looked");
+        committer.resolve(&saved, way, false).await.unwrap();
+        let after = committer.history().await.unwrap();
+        let expected = (kept == 1).then(|| positions(1));
+        assert_eq!(after.positions, expected);
+        // And what goes on from there is taken, not fenced.
+        let message = table.message(committer.run(), "again", 10).await;
+        let replaces = (kept == 1).then_some(1);
+        let c = combine(&committer, 3, replaces, vec![message]);
+        let outcome = committer.commit(&c).await.unwrap();
+        assert!(matches!(outcome, Outcome::Published(_)), "{outcome:?}");
+    }
+}
