@@ -272,7 +272,7 @@ impl Default for Rules {
 pub fn leave_out(rule: Option<Rule>) {
     let place = rule.and_then(|rule| Rule::ALL.iter().position(|other| *other == rule));
     LEFT_OUT.store(
-        place.map_or(0, |at| at + 1),
+        place.map_or(0, |at| at.saturating_add(1)),
         std::sync::atomic::Ordering::Relaxed,
     );
 }

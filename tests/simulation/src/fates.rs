@@ -92,8 +92,11 @@ impl Fate {
     }
 }
 
+/// Whether a step of the protocol is meant.
+type Aim = fn(ProtocolStep) -> bool;
+
 /// Requests that a fault may wait for.
-const AIMS: [(&str, fn(ProtocolStep) -> bool); 12] = [
+const AIMS: [(&str, Aim); 12] = [
     ("any", |_| true),
     ("write", |s| matches!(s.act, "create" | "put")),
     ("snapshot", |s| s.object == "snapshot" && s.act == "create"),

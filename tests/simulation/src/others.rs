@@ -142,7 +142,9 @@ impl Foreign {
         let drawn = self.env.random();
         let snapshot = Snapshot {
             version: 3,
-            uuid: (drawn % 2 == 0).then(|| format!("foreign-{drawn:016x}")),
+            uuid: drawn
+                .is_multiple_of(2)
+                .then(|| format!("foreign-{drawn:016x}")),
             id,
             schema_id: SchemaId(0),
             base_manifest_list: base,

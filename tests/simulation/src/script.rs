@@ -70,7 +70,8 @@ impl Shrinking<'_> {
         let (mut low, mut high) = (0, self.best.len());
         while low < high {
             let middle = (low + high) / 2;
-            match self.still_breaks(&self.best[..middle].to_vec()) {
+            let shorter = self.best[..middle].to_vec();
+            match self.still_breaks(&shorter) {
                 true => high = middle,
                 false => low = middle + 1,
             }
