@@ -3,8 +3,10 @@
 //! A file is *first* referred to by a snapshot of the run that published it. So of a run's files
 //! these are in use: what the snapshots of this job from that run on name in their lists and delta
 //! manifests; what the oldest retained snapshot still holds, for snapshots that are expired; and what
-//! tags, branches and long-lived changelogs hold. Candidates are listed before any of that is read,
-//! and any failure to read ends the run with nothing deleted (B27).
+//! tags, branches and long-lived changelogs hold. That holds only while each snapshot was built on the one
+//! that stands below it: a foreign one does not say so, and below it one of ours may have been put over
+//! \[R-14] whose files it holds. So whatever is not chained is read whole. Candidates are listed before
+//! any of that is read, and any failure to read ends the run with nothing deleted (B27).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use std::sync::Arc;
 use tidegate_model::snapshot::ListRef;
 use tidegate_model::{Snapshot, SnapshotId, layout};
 use tidegate_protocol::cleanup::{CleanPlan, Found, OwnRun, plan};
-use tidegate_protocol::{Garbage, ObjectId, Rules};
+use tidegate_protocol::{Garbage, ObjectId, Rules, SnapshotFact, guard};
 use tidegate_sink::{CleanReport, Committable as Framed, Epoch, Run, RunPrefix, mutant};
 use tidegate_storage::{Store, Unfinished};
 
@@ -302,6 +304,11 @@ impl Candidates {
     }
 }
 
+/// True where the files of `above` are those of `below`, which stands, and of its own change.
+fn is_chained(below: &SnapshotFact, above: &SnapshotFact) -> bool {
+    above.based_on.is_some() && guard::is_below(above, below)
+}
+
 /// Strikes out of the candidates what something refers to.
 struct References<'a> {
     meta: &'a Meta,
@@ -370,6 +377,7 @@ impl References<'_> {
     async fn table(&mut self, run: &Run, oldest: Epoch, metadata: &[String]) -> Result<bool> {
         let mut has_snapshot = false;
         let mut read_up_to = SnapshotId(0);
+        let mut below: Option<SnapshotFact> = None;
         // Again until nothing came meanwhile: the newest state counts, not that of the first look.
         loop {
             let ids: Vec<SnapshotId> = self
@@ -384,9 +392,10 @@ impl References<'_> {
             };
             for chunk in ids.chunks(256) {
                 for visible in self.meta.snapshots_of(chunk.to_vec()).await? {
-                    let first =
-                        read_up_to == SnapshotId(0) && ids.first() == Some(&visible.snapshot.id);
-                    has_snapshot |= self.snapshot(run, oldest, &visible, first).await?;
+                    let fact = visible.fact()?;
+                    let chained = below.is_some_and(|below| is_chained(&below, &fact));
+                    has_snapshot |= self.snapshot(run, oldest, &visible, chained).await?;
+                    below = Some(fact);
                 }
             }
             read_up_to = newest;
@@ -410,7 +419,7 @@ impl References<'_> {
         run: &Run,
         oldest: Epoch,
         visible: &Visible,
-        first: bool,
+        chained: bool,
     ) -> Result<bool> {
         let snapshot = &visible.snapshot;
         let marks = Marks::of(snapshot)?;
@@ -418,7 +427,7 @@ impl References<'_> {
         if let Some(positions) = ours.and_then(|m| m.positions.as_ref()) {
             self.positions(positions);
         }
-        if first {
+        if !chained {
             self.whole(snapshot).await?;
         } else if snapshot.commit_user == run.user && ours.is_none_or(|m| m.epoch >= oldest) {
             self.base(&snapshot.base_manifest_list, snapshot.id).await?;

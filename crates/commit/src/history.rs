@@ -89,11 +89,20 @@ pub(crate) async fn read_positions(meta: &Meta, marks: &PositionMarks) -> Result
 pub(crate) struct Own {
     pub(crate) snapshots: Vec<(Visible, Option<Marks>)>,
     pub(crate) floor: Option<SnapshotId>,
+    /// The snapshot below the floor stands and is not the one that the floor was built on.
+    pub(crate) broken: bool,
 }
 
 impl Own {
     pub(crate) fn newest(&self) -> Option<&(Visible, Option<Marks>)> {
         self.snapshots.last()
+    }
+
+    /// The note names a snapshot that was looked for and is not there: replaced, or rolled back \[R-14].
+    fn has_lost(&self, note: &Note) -> bool {
+        let looked_at = self.floor.is_some_and(|floor| note.snapshot >= floor);
+        let there = |v: &Visible| v.snapshot.id == note.snapshot && v.token.as_str() == note.token;
+        looked_at && !self.snapshots.iter().any(|(visible, _)| there(visible))
     }
 }
 
@@ -106,6 +115,7 @@ impl PaimonCommitter {
             return Ok(Own {
                 snapshots: Vec::new(),
                 floor: Some(SnapshotId::FIRST),
+                broken: false,
             });
         };
         let mut own = Own::default();
@@ -121,9 +131,11 @@ impl PaimonCommitter {
                 if visible.snapshot.id != expect {
                     break 'down;
                 }
-                // Nor does what the one above was not built on: it came late, where that had expired.
+                // Nor does what the one above was not built on: it came late, where that had expired, or was
+                // put over it.
                 let fact = visible.fact()?;
                 if above.is_some_and(|above| !guard::is_below(&above, &fact)) {
+                    own.broken = true;
                     break 'down;
                 }
                 above = Some(fact);
@@ -172,10 +184,10 @@ impl PaimonCommitter {
         let newest = own.newest();
         let note_is_newer = match (&note, newest) {
             (Some(note), Some((visible, _))) => {
-                note.identifier > visible.snapshot.commit_identifier
+                note.identifier > visible.snapshot.commit_identifier && !own.has_lost(note)
             }
-            (note, None) => note.is_some(),
-            (None, Some(_)) => false,
+            (Some(note), None) => !own.has_lost(note),
+            (None, _) => false,
         };
         let epochs = own
             .snapshots
@@ -375,6 +387,11 @@ impl PaimonCommitter {
             },
             Judged::Unknown(reason) => Mismatch::Unknown {
                 why: match reason {
+                    UnknownReason::HistoryExpired { floor } if own.broken => format!(
+                        "snapshot {floor} was not built on the one that stands below it: a snapshot was put over \
+                         another one, by a committer that does not create conditionally, and commits of this job may \
+                         have gone with it; compare the rows of the table with the source before accepting duplicates"
+                    ),
                     UnknownReason::HistoryExpired { floor } => format!(
                         "snapshots below {floor} are expired, no published note was left, and the newest commit that the checkpoint knows is not among the rest"
                     ),

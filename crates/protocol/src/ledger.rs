@@ -143,6 +143,17 @@ impl Ledger {
         self.note = Some(note);
     }
 
+    /// The published note, unless its number was looked at and shows another snapshot, or none: then what
+    /// it speaks of was replaced \[R-14], and its rows are not in the table.
+    pub(crate) fn standing_note(&self, rules: Rules) -> Option<&Entry> {
+        let note = self.note.as_ref()?;
+        let looked_at = |c: &Covered| (c.from..=c.to).contains(&note.id);
+        let there = |e: &Entry| e.id == note.id && e.token == note.token;
+        let refuted =
+            self.covered.as_ref().is_some_and(looked_at) && !self.entries.values().any(there);
+        (!refuted || !rules.on(Rule::NoteMustStand)).then_some(note)
+    }
+
     /// Whose ledger it is.
     pub fn user(&self) -> &CommitUser {
         &self.user
@@ -263,8 +274,12 @@ impl Ledger {
 
     /// The positions of this user's last commit that carries any, in the covered history or the
     /// note.
-    pub(crate) fn newest_positions(&self, below: Option<SnapshotId>) -> Option<Digest> {
-        let known = self.entries.values().chain(&self.note);
+    pub(crate) fn newest_positions(
+        &self,
+        below: Option<SnapshotId>,
+        rules: Rules,
+    ) -> Option<Digest> {
+        let known = self.entries.values().chain(self.standing_note(rules));
         known
             .filter(|e| below.is_none_or(|id| e.id < id))
             .filter(|e| e.positions.is_some())

@@ -53,6 +53,8 @@ rules! {
     LiveCountsAsPublished,
     /// \[R-4]: the published note stands for an expired snapshot.
     NoteConsulted,
+    /// \[R-4], \[R-14]: a note counts only while its snapshot stands, or has expired.
+    NoteMustStand,
     /// \[R-9]: expected source positions are compared.
     PositionsCompared,
     /// \[R-9]: on the skip path too.

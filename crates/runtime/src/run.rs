@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::array::RecordBatch;
 use tidegate_recovery::{CheckpointRecord, JobCheckpoints, RecordKind};
 use tidegate_sink::{
-    CheckpointId, CommitContext, Committable, Committer, Positions, Published, Run, RunPrefix,
-    mutant, probe,
+    CheckpointId, CommitContext, Committable, Committer, ErrorKind, Positions, Published, Run,
+    RunPrefix, SinkError, WriterMemory, WriterSet, mutant, probe,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
@@ -70,12 +71,8 @@ pub(crate) struct RunReport {
 }
 
 /// Carries rows until the end, a stop or a failure.
-pub(crate) async fn run(parts: &Parts, begin: Begin, stop: StopSignal) -> RunReport {
-    let opened = parts
-        .target
-        .writers(&begin.run, parts.settings.parallelism)
-        .await;
-    let writers = match opened {
+pub(crate) async fn run(parts: &Parts, mut begin: Begin, stop: StopSignal) -> RunReport {
+    let writers = match open_writers(parts, &mut begin).await {
         Ok(writers) => writers,
         Err(source) => {
             let error = parts.target_error("opening writers of", source);
@@ -671,6 +668,36 @@ impl Coordinator<'_> {
             }
         });
     }
+}
+
+/// Opens the writers on the table as it is now. Those that restore the state of a bucket must have seen
+/// what recovery has published: where somebody put over it meanwhile \[R-14], it is offered again by the
+/// next run, and these would go on below its sequence numbers.
+async fn open_writers(
+    parts: &Parts,
+    begin: &mut Begin,
+) -> Result<WriterSet<RecordBatch>, SinkError> {
+    let writers = parts.target.writers(&begin.run, parts.settings.parallelism);
+    let writers = writers.await?;
+    let remember = parts.target.writer_memory() == WriterMemory::BucketState;
+    let Some(published) = begin.newest_published.as_ref().filter(|_| remember) else {
+        return Ok(writers);
+    };
+    let stands = match begin.committer.history().await?.newest {
+        Some(newest) if newest.identifier == published.identifier => {
+            newest.token == published.token || published.token.is_empty()
+        }
+        Some(newest) => newest.identifier > published.identifier,
+        None => false,
+    };
+    if !stands {
+        let why = format!(
+            "commit {} was visible as snapshot {} and was put over before the writers had read it",
+            published.identifier, published.version
+        );
+        return Err(SinkError::new(ErrorKind::Transient, why));
+    }
+    Ok(writers)
 }
 
 /// Every task is gone although nobody was told to end: the first error tells why.

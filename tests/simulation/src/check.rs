@@ -17,9 +17,9 @@ use tidegate_runtime::source::SourceState;
 use tidegate_sink::{Positions, Published};
 use tidegate_storage::{Op, Store};
 
-use crate::gate::TABLE;
+use crate::gate::{CHECKPOINTS, TABLE};
 use crate::rows::{self, Input};
-use crate::saved::{Saved, job_of_record};
+use crate::saved::{self, Saved, job_of_record};
 use crate::target::data_path;
 
 /// What must hold is weaker where somebody outside the protocol interferes.
@@ -68,6 +68,10 @@ pub(crate) struct Checker {
     /// Every snapshot that was ever visible, by number: what readers may have seen.
     pub(crate) ever: HashMap<i64, Vec<Arc<Seen>>>,
     keys: HashMap<Key, String>,
+    /// Snapshots of jobs that were put over, by number.
+    replaced: Vec<(i64, String)>,
+    /// Jobs of which such a snapshot's number is expired: nothing shows any more that there was one.
+    unprovable: HashSet<String>,
     lists: HashMap<String, Arc<Vec<ManifestFile>>>,
     manifests: HashMap<String, Arc<Vec<ManifestEntry>>>,
     data: HashMap<String, Vec<i64>>,
@@ -105,6 +109,8 @@ impl Checker {
             visible: BTreeMap::new(),
             ever: HashMap::new(),
             keys: HashMap::new(),
+            replaced: Vec::new(),
+            unprovable: HashSet::new(),
             lists: HashMap::new(),
             manifests: HashMap::new(),
             data: HashMap::new(),
@@ -190,6 +196,9 @@ impl Checker {
             }
             let key = key_of(&before.snapshot);
             self.keys.remove(&key);
+            if let Some(marks) = &before.marks {
+                self.replaced.push((id, marks.job.to_string()));
+            }
         }
         // Created below what is retained, by somebody who slept: no reader gets there, and who made it
         // finds out and removes it [C-51a]. What it names may be gone already.
@@ -418,6 +427,9 @@ impl Checker {
                 seen.snapshot.id, marks.checkpoint, marks.job
             ));
         }
+        if self.unprovable.contains(marks.job.as_str()) {
+            return Ok(());
+        }
         let own: Vec<i64> = of_job(&seen.rows, job);
         let first_half = seen.snapshot.commit_kind != CommitKind::Compact;
         let doubled = self.doubled.contains(&job);
@@ -585,6 +597,8 @@ impl Checker {
             let Some(seen) = self.visible.remove(&id) else {
                 continue;
             };
+            let gone = self.replaced.iter().filter(|(replaced, _)| *replaced == id);
+            self.unprovable.extend(gone.map(|(_, job)| job.clone()));
             if ours {
                 if !self.disturbed.any() {
                     return Err(format!("snapshot {id} was deleted by a job"));
@@ -642,6 +656,7 @@ impl Checker {
                 noted.extend(positions.finished_at);
             }
         }
+        noted.extend(self.recorded_files().await?);
         let needed = |path: &str| {
             noted.contains(path) || self.visible.values().any(|seen| seen.needs.contains(path))
         };
@@ -652,11 +667,30 @@ impl Checker {
             .collect())
     }
 
+    /// What the committables of retained records name: a person may go back to each of them \[R-13].
+    async fn recorded_files(&self) -> Judged<Vec<String>> {
+        let listed = self.store.list(CHECKPOINTS).await;
+        let mut files = Vec::new();
+        for meta in listed.map_err(|e| e.to_string())? {
+            if job_of_record(&meta.path).is_some() {
+                let bytes = self.store.get(&meta.path).await;
+                let bytes = bytes.map_err(|e| e.to_string())?;
+                files.extend(saved::files_of(&meta.path, &bytes)?);
+            }
+        }
+        Ok(files)
+    }
+
     /// C1 at the end: every row of a finished job, once.
     pub(crate) fn finished(&self, job: usize) -> Judged {
         let Some(input) = self.inputs.get(job) else {
             return Ok(());
         };
+        // What put over its snapshot has expired before the job looked: nothing can tell.
+        let name = self.names.get(job).map(String::as_str);
+        if name.is_some_and(|name| self.unprovable.contains(name)) {
+            return Ok(());
+        }
         let rows = self
             .newest()
             .map(|seen| seen.rows.as_slice())

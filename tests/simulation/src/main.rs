@@ -40,6 +40,9 @@ struct Arguments {
     /// Only bugs whose description holds this.
     #[arg(long)]
     only: Option<String>,
+    /// Also tell what the jobs themselves log, on stderr between the lines of the trace.
+    #[arg(long)]
+    log: bool,
     /// Fail where a cell of the table was met less often.
     #[arg(long, default_value_t = 0)]
     least: u64,
@@ -48,7 +51,12 @@ struct Arguments {
 fn main() -> ExitCode {
     // A panic of a process is a finding, told as one; the backtrace of thousands would hide it.
     std::panic::set_hook(Box::new(|_| {}));
-    match run(&Arguments::parse()) {
+    let arguments = Arguments::parse();
+    if arguments.log {
+        let lines = tracing_subscriber::fmt().without_time().with_ansi(false);
+        lines.with_writer(std::io::stderr).init();
+    }
+    match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("simulate: {why}");

@@ -37,8 +37,18 @@ pub(crate) struct Care {
     from: Option<CheckpointId>,
     rewound: bool,
     last: Option<JobEnded>,
+    /// It has said that a snapshot was put over: accepting duplicates would leave rows out.
+    put_over: bool,
     /// No way out led on: it stopped, saying so.
     pub(crate) stuck: bool,
+}
+
+impl Care {
+    /// Where rows may have gone with a snapshot that was put over, the message says to compare first:
+    /// going on from the checkpoint would leave them out.
+    fn is_wise(&self, way: Resolution) -> bool {
+        way != Resolution::AcceptDuplicates || !self.put_over
+    }
 }
 
 impl JobEnded {
@@ -208,6 +218,9 @@ impl World<'_> {
             }
             _ => {}
         }
+        if let JobEnded::Mismatch(why) = &ended {
+            self.care[job].put_over |= why.contains("was put over");
+        }
         self.care[job].last = Some(ended.clone());
         if self.quiet {
             return Ok(());
@@ -220,7 +233,8 @@ impl World<'_> {
             }
             JobEnded::Mismatch(_) => {
                 let way = self.choices.weighted("way out", &[4, 2, 3, 2]);
-                self.care[job].way = WAYS.get(way).copied();
+                let wise = |way: &Resolution| self.care[job].is_wise(*way);
+                self.care[job].way = WAYS.get(way).copied().filter(wise);
                 self.again(job, "start with a way out after");
             }
             _ => self.again(job, "start after the end"),
@@ -318,7 +332,7 @@ impl World<'_> {
             match self.care[job].last.take() {
                 Some(JobEnded::NothingNew) => return Ok(()),
                 Some(JobEnded::Finished) => {}
-                Some(_) if disturbed => match ways.next() {
+                Some(_) if disturbed => match ways.find(|way| self.care[job].is_wise(**way)) {
                     Some(way) => self.care[job].way = Some(*way),
                     None => break,
                 },

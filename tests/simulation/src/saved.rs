@@ -1,7 +1,7 @@
 //! What checkpoint records promise: a commit is in a record before it is visible, and the files of a
 //! commit that is only in a record stay until it is.
 
-use tidegate_commit::committable;
+use tidegate_commit::{ActiveAt, PositionMarks, committable};
 use tidegate_model::layout;
 use tidegate_recovery::{CheckpointRecord, decode};
 
@@ -75,6 +75,31 @@ impl Saved {
         }
         None
     }
+}
+
+/// Paths under the table that the committables of a record name: data files and objects of positions.
+pub(crate) fn files_of(path: &str, bytes: &[u8]) -> Result<Vec<String>, String> {
+    let record: CheckpointRecord = decode(bytes, path).map_err(|e| e.to_string())?;
+    let mut files = Vec::new();
+    for framed in &record.committables {
+        let decoded = committable::decode(framed).map_err(|e| e.to_string())?;
+        for message in &decoded.java.messages {
+            let new = message.data.new_files.iter();
+            let new = new.chain(&message.compact.compact_after);
+            files.extend(new.map(|file| data_path(message.bucket, &file.file_name)));
+        }
+        let Some(extras) = &decoded.extras else {
+            continue;
+        };
+        if let Some(positions) = &extras.positions {
+            let (marks, _) = PositionMarks::of(&extras.job, extras.epoch, positions);
+            if let ActiveAt::Object(name) = marks.active {
+                files.push(name);
+            }
+            files.extend(marks.finished_at);
+        }
+    }
+    Ok(files)
 }
 
 /// The job whose record this is, and its name, where it is one.

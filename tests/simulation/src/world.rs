@@ -176,7 +176,9 @@ impl<'a> World<'a> {
     pub(crate) fn say(&mut self, line: impl FnOnce() -> String) {
         let step = self.step;
         if let Some(trace) = &mut self.trace {
-            trace.push(format!("{step:>5} {}", line()));
+            let line = format!("{step:>5} {}", line());
+            tracing::info!("{line}");
+            trace.push(line);
         }
     }
 

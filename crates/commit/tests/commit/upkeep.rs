@@ -8,6 +8,7 @@ use tidegate_storage::{ErrorKind, Fault, Op, Rule};
 
 use crate::cases::{PUBLISH, faulty};
 use crate::common::{Table, combine, context, is_published, is_visible, positions, run, run_of};
+use crate::recovery::put_over;
 
 #[tokio::test]
 async fn b28_clean_up_keeps_what_a_pending_commit_or_a_tag_names() {
@@ -66,6 +67,50 @@ async fn b28_clean_up_keeps_what_a_pending_commit_or_a_tag_names() {
         1,
         "{file} waits for its commit"
     );
+}
+
+/// A snapshot of ours that somebody had built on was put over: its files are in what was
+/// built on it, though no snapshot of ours names them any more (found by simulation, seed 1962).
+#[tokio::test]
+async fn clean_up_keeps_what_was_built_on_a_snapshot_that_was_put_over() {
+    let table = Table::memory(&[]).await;
+    let first = run("user", 1);
+    let mut committer = table.committer(&first).await;
+    for n in 1..=2u64 {
+        let c = table.committable(&committer, n, (n > 1).then(|| n - 1));
+        let c = c.await;
+        assert!(is_published(&committer.commit(&c).await.unwrap()));
+    }
+    let built_on = table.store.get("snapshot/snapshot-2").await.unwrap();
+    let mut other = table.committer(&run_of("other", "other", 1)).await;
+    let c = table.committable(&other, 1, None).await;
+    assert!(is_published(&other.commit(&c).await.unwrap()));
+    let three = table.store.get("snapshot/snapshot-3").await.unwrap();
+    table.store.delete("snapshot/snapshot-3").await.unwrap();
+    put_over(&table, 2, "rival").await;
+    table.store.put("snapshot/snapshot-3", three).await.unwrap();
+    table
+        .store
+        .put(layout::LATEST_PATH, "3".into())
+        .await
+        .unwrap();
+    assert_ne!(
+        table.store.get("snapshot/snapshot-2").await.unwrap(),
+        built_on
+    );
+
+    let second = run("user", 2);
+    let mut committer = table.committer(&second).await;
+    let four = table.committable(&committer, 4, None).await;
+    // The positions that it replaces are nobody's any more: a person goes on.
+    let outcome = committer.commit(&four).await.unwrap();
+    assert!(is_published(&outcome), "{outcome:?}");
+    let live = table.check().await.live;
+    assert_eq!(live.len(), 4, "1, 2, the other's and 4");
+    let earlier = std::slice::from_ref(&first.prefix);
+    let report = clean(&table.store, &second, earlier, &[], true).await;
+    assert_eq!(report.unwrap().removed, 2, "the lists of what was put over");
+    assert_eq!(table.check().await.live, live);
 }
 
 /// A run without rows makes an empty snapshot of its own, which keeps an older run from publishing

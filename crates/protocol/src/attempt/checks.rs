@@ -78,7 +78,7 @@ impl Attempt {
             && self.rules().on(Rule::PositionsCompared)
             && let Some(expected) = c.replaces
         {
-            let found = self.ledger.newest_positions(None);
+            let found = self.ledger.newest_positions(None, self.rules());
             if found != Some(expected) && (found.is_some() || self.knows_all()) {
                 return self.fenced(Fence::Positions { expected, found });
             }
@@ -136,7 +136,7 @@ impl Attempt {
     /// Published before; the positions that it replaced are compared here too \[R-9].
     fn skip(&mut self, entry: Entry) {
         let first = self.done.append.is_none();
-        let before = self.ledger.newest_positions(Some(entry.id));
+        let before = self.ledger.newest_positions(Some(entry.id), self.rules());
         if let (Some(expected), Some(found)) = (self.committable.replaces, before)
             && first
             && expected != found

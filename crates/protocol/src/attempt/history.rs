@@ -188,11 +188,17 @@ impl Attempt {
             .any(|e| e.id >= low && e.identifier < ours);
         let noted = self
             .note()
-            .is_some_and(|n| n.id.next() >= low && n.identifier <= ours);
+            .filter(|n| n.identifier <= ours)
+            .is_some_and(|n| n.id >= low || (n.id.next() >= low && self.may_rely_on_note()));
         let positions = born
             || self.committable.replaces.is_none()
-            || self.ledger.newest_positions(None).is_some();
+            || self.ledger.newest_positions(None, self.rules()).is_some();
         (born || own || noted) && positions
+    }
+
+    /// Where the number that the note names was not looked at: it must be gone by expiry, else it is read.
+    fn may_rely_on_note(&self) -> bool {
+        self.gap.is_some() || !self.rules().on(Rule::NoteMustStand)
     }
 
     /// True where what was looked at decides already, whatever lies below.
@@ -204,16 +210,18 @@ impl Attempt {
         let found = self.ledger.find(self.committable.identifier, self.half());
         found.is_some_and(|found| {
             self.committable.replaces.is_none()
-                || self.ledger.newest_positions(Some(found.id)).is_some()
+                || self
+                    .ledger
+                    .newest_positions(Some(found.id), self.rules())
+                    .is_some()
         })
     }
 
     /// The published note, where it is consulted.
     pub(super) fn note(&self) -> Option<&Entry> {
-        self.ledger
-            .note
-            .as_ref()
-            .filter(|_| self.rules().on(Rule::NoteConsulted))
+        let rules = self.rules();
+        let note = self.ledger.standing_note(rules);
+        note.filter(|_| rules.on(Rule::NoteConsulted))
     }
 
     /// True where everything that could be this commit was looked at without relying on what was

@@ -49,6 +49,9 @@ pub struct Inner {
     pub slow_prepares: Option<std::time::Duration>,
     /// Empty commits are published too, as `commit.force-create-snapshot` asks of a table.
     pub force_empty: bool,
+    /// Writers remember the state of buckets; once, the newest commit is put over by somebody else while
+    /// they open.
+    pub put_over_at_open: Option<bool>,
     /// When writers were opened: when runs began.
     pub opened_at: Vec<tokio::time::Instant>,
     /// When writers were asked to prepare: when barriers came.
@@ -487,7 +490,10 @@ impl Target for Lake {
     }
 
     fn writer_memory(&self) -> WriterMemory {
-        WriterMemory::Nothing
+        match self.lock().put_over_at_open {
+            Some(_) => WriterMemory::BucketState,
+            None => WriterMemory::Nothing,
+        }
     }
 
     fn committer<'a>(
@@ -509,6 +515,11 @@ impl Target for Lake {
     ) -> BoxFuture<'a, Result<WriterSet<RecordBatch>, SinkError>> {
         Box::pin(async move {
             self.lock().opened += 1;
+            let mut inner = self.lock();
+            if inner.put_over_at_open == Some(true) && inner.commits.pop().is_some() {
+                inner.put_over_at_open = Some(false);
+            }
+            drop(inner);
             self.lock().opened_at.push(tokio::time::Instant::now());
             let writer = |_| {
                 let (lake, prefix) = (self.clone(), run.prefix.clone());

@@ -444,6 +444,22 @@ async fn r_17_a_renamed_job_is_adopted_or_started_anew_never_guessed() {
     assert_twice(&rig, 200, &before);
 }
 
+/// Writers that restore the state of a bucket have seen what recovery published: where that was put
+/// over while they opened they would go on below it (found by simulation, seed 5986).
+#[tokio::test(start_paused = true)]
+async fn r_14_a_commit_put_over_while_writers_open_is_published_before_they_write() {
+    let rig = Rig::new(rows_in_splits(2, 20));
+    rig.killed_after(MS(115)).await;
+    rig.lake.lock().put_over_at_open = Some(true);
+    let opened = rig.lake.lock().opened;
+    let before = rig.lake.rows().len();
+    assert!(before > 0);
+    let summary = rig.finish().await;
+    assert_eq!(rig.lake.lock().put_over_at_open, Some(false));
+    assert_eq!((summary.restarts, rig.lake.lock().opened - opened), (1, 2));
+    rig.assert_exactly_once(200);
+}
+
 /// What a crash left goes only once the new run has a record and a visible commit.
 #[tokio::test(start_paused = true)]
 async fn r_13_left_overs_stay_until_the_own_run_is_visible() {
