@@ -47,6 +47,8 @@ pub struct PaimonCommitter {
     /// The newest committable of ours that is visible, held in case a foreign committer puts over it
     /// \[R-14].
     last: Option<Framed>,
+    /// A commit that was put over after it was published: it goes before any other \[R-14].
+    pub(crate) owed: Option<Framed>,
     /// What the next published note will say.
     pub(crate) newest: Option<Note>,
     pub(crate) noted: Option<Note>,
@@ -111,6 +113,7 @@ impl PaimonCommitter {
             running: None,
             made: Mutex::default(),
             last: None,
+            owed: None,
             newest: None,
             noted: note,
         })
@@ -188,6 +191,12 @@ impl PaimonCommitter {
             )));
         }
         let mut queue = vec![framed.clone()];
+        // Put over since it was published, and not published again yet.
+        if let Some(owed) = &self.owed
+            && owed.identifier != framed.identifier
+        {
+            queue.push(owed.clone());
+        }
         // Dropped or undecided before: it is settled first, since commits are visible in order.
         if let Some(running) = &self.running
             && !running.is_of(framed)
@@ -206,7 +215,10 @@ impl PaimonCommitter {
             }
             match self.drive().await? {
                 End::Again => {}
-                End::AgainAfter(earlier) => queue.push(*earlier),
+                End::AgainAfter(earlier) => {
+                    self.owed = Some((*earlier).clone());
+                    queue.push(*earlier);
+                }
                 End::Outcome(mut outcome) => {
                     queue.pop();
                     if let Outcome::AlreadyPublished(found) = &mut outcome
@@ -215,6 +227,19 @@ impl PaimonCommitter {
                         self.note_expired(&next, found).await?;
                     }
                     let last = queue.is_empty();
+                    let owed = self.owed.take_if(|owed| owed.identifier == next.identifier);
+                    match outcome {
+                        // Nobody else will ask for it: its caller was told that it is published.
+                        Outcome::Refused(why) if owed.is_some() => {
+                            self.owed = owed;
+                            return Ok(Outcome::Refused(format!(
+                                "commit {} was put over and cannot be published again: {why}",
+                                next.identifier
+                            )));
+                        }
+                        Outcome::Undecided(_) => self.owed = owed,
+                        _ => {}
+                    }
                     match outcome {
                         _ if last => return Ok(outcome),
                         Outcome::Undecided(why) => {

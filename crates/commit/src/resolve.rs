@@ -77,6 +77,7 @@ impl PaimonCommitter {
             self.executor.published_objects.clear();
             self.ledger = self.fresh_ledger();
             self.newest = None;
+            self.owed = None;
         }
         Ok(ResolutionPlan {
             steps,

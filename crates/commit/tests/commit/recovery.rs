@@ -6,8 +6,9 @@ use tidegate_sink::{
     CommitIdentifier, Committable, Committer, ErrorKind, Mismatch, Outcome, Published, Resolution,
     Saved, Standing,
 };
-use tidegate_storage::{Fault, Faults, Op, Rule};
+use tidegate_storage::{ErrorKind as StoreKind, Fault, Faults, Op, Rule};
 
+use crate::cases::faulty;
 use crate::common::{Table, combine, context, is_published, is_visible, positions, run, run_of};
 
 /// Commits 1 to `n` of user `user`, epoch 1, and what was saved at each checkpoint before its commit.
@@ -505,6 +506,36 @@ async fn a_note_of_what_was_put_over_hides_no_rows() {
     let seen = table.check().await;
     assert_eq!(seen.identifiers(), [1, 1, 2, 3]);
     assert_eq!(seen.rows(), 40);
+}
+
+/// Offering what was put over again may fail, too: it stays the first to be published, and
+/// the commit that met it is not fenced for its absence.
+#[tokio::test]
+async fn what_was_put_over_is_owed_until_it_is_published_again() {
+    let table = Table::memory(&[]).await;
+    let (store, faults) = faulty(&table);
+    let mut committer = table.committer_on(store, &run("user", 1)).await;
+    for n in 1..=2u64 {
+        let c = table.committable(&committer, n, (n > 1).then(|| n - 1));
+        let c = c.await;
+        assert!(is_published(&committer.commit(&c).await.unwrap()));
+    }
+    put_over(&table, 2, "rival").await;
+    let three = table.committable(&committer, 3, Some(2)).await;
+    let refused = Rule::new(Fault::Before(StoreKind::PermissionDenied));
+    faults.rule(refused.on(Op::Create).path("snapshot-3").always());
+    for _ in 0..2 {
+        assert!(committer.commit(&three).await.is_err());
+    }
+    faults.heal();
+    assert!(is_published(&committer.commit(&three).await.unwrap()));
+    let seen = table.check().await;
+    assert_eq!(seen.identifiers(), [1, 1, 2, 3]);
+    assert_eq!(
+        (seen.rows(), seen.orphans.len()),
+        (40, 3),
+        "its old lists and manifest"
+    );
 }
 
 /// a committer without compare-and-set wins our number.
