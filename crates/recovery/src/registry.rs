@@ -7,7 +7,7 @@
 //! A registration is JSON of one line, read by people too. Unknown keys of later builds are ignored;
 //! an unknown version is an error.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -578,18 +578,36 @@ impl Registry {
         }
     }
 
-    /// Removes registrations of earlier runs whose files are cleaned \[R-13]. The newest stays, and
-    /// with it commit user and epoch.
+    /// Removes the registrations of earlier runs, those with a prefix among `cleaned`: their files are gone
+    /// \[R-13]. One that came since the caller has looked stays, as does the newest, and with it commit user
+    /// and epoch.
     ///
     /// # Errors
     /// Where one cannot be removed; the next call finds it again.
-    pub async fn forget_before(&self, job: &JobName, epoch: Epoch) -> Result<(), RecoveryError> {
+    pub async fn forget(&self, run: &Run, cleaned: &[RunPrefix]) -> Result<(), RecoveryError> {
+        let job = &run.job;
         let (epochs, ends) = self.list(job).await?;
         let newest = epochs.last().copied();
+        let cleaned: BTreeSet<Epoch> = cleaned
+            .iter()
+            .filter_map(|prefix| epoch_of_prefix(&run.user, &prefix.0))
+            .collect();
+        let old = |e: &Epoch| *e < run.epoch && Some(*e) != newest;
+        // A mark without its registration is what an interrupted call left.
+        let alone: BTreeSet<Epoch> = ends
+            .iter()
+            .copied()
+            .filter(|e| !epochs.contains(e))
+            .collect();
         let name = |kind: &'static str| move |e: Epoch| format!("{job}/{kind}-{e}");
-        let old = |e: &Epoch| *e < epoch && Some(*e) != newest;
-        let registrations = epochs.into_iter().filter(old).map(name("epoch"));
-        let marks = ends.into_iter().filter(old).map(name("ended"));
+        let registrations = epochs
+            .into_iter()
+            .filter(|e| old(e) && cleaned.contains(e))
+            .map(name("epoch"));
+        let marks = ends
+            .into_iter()
+            .filter(|e| old(e) && (cleaned.contains(e) || alone.contains(e)))
+            .map(name("ended"));
         // Registrations before their marks: a run never looks crashed in between.
         for path in registrations.chain(marks) {
             let doing = RecoveryError::store("removing an old registration");

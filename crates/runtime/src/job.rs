@@ -13,6 +13,7 @@ use tidegate_sink::{CheckpointId, Epoch, ErrorKind, JobName, SinkError, Target};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use crate::cleaning;
 use crate::clock::{Clock, SystemClock};
 use crate::error::RuntimeError;
 use crate::mismatch::MismatchReport;
@@ -31,6 +32,8 @@ pub type BatchTarget = dyn Target<Batch = RecordBatch>;
 const MARKING: Duration = Duration::from_secs(5);
 /// The same where the end was asked for at once.
 const MARKING_AT_ONCE: Duration = Duration::from_secs(1);
+/// How long a fenced run may take to remove what it has left.
+const CLEANING: Duration = Duration::from_secs(60);
 
 /// What a job is made of; shared by its runs.
 pub(crate) struct Parts {
@@ -247,6 +250,8 @@ impl Job {
         };
         if let Some(how) = how {
             self.mark(how, reason.as_deref(), patience).await;
+        } else {
+            self.clean_after_itself().await;
         }
         self.parts.show(|progress| progress.phase = Phase::Ended);
         end
@@ -271,6 +276,18 @@ impl Job {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => tracing::warn!(%error, "the run is not marked as ended"),
             Err(_) => tracing::warn!(?patience, "the run is not marked as ended: no answer"),
+        }
+    }
+
+    /// What a fenced run has left, best effort \[R-13].
+    async fn clean_after_itself(&self) {
+        let epoch = self.parts.claimed.swap(0, Ordering::Relaxed);
+        if epoch == 0 {
+            return;
+        }
+        let cleaning = cleaning::after_a_fence(&self.parts, Epoch(epoch));
+        if timeout(CLEANING, cleaning).await.is_err() {
+            tracing::warn!("what this run has left stays: no answer");
         }
     }
 

@@ -619,10 +619,7 @@ impl Coordinator<'_> {
         match target.leftovers(&self.run, &self.earlier, &pending).await {
             // Nobody is left who could leave anything: their prefixes need not be known.
             Ok(0) if self.earlier_ended => {
-                let forgotten = self
-                    .parts
-                    .registry
-                    .forget_before(&self.run.job, self.run.epoch);
+                let forgotten = self.parts.registry.forget(&self.run, &self.earlier);
                 if let Err(error) = forgotten.await {
                     tracing::warn!(%error, "old registrations stay");
                 }
@@ -683,13 +680,11 @@ async fn open_writers(
     let Some(published) = begin.newest_published.as_ref().filter(|_| remember) else {
         return Ok(writers);
     };
-    let stands = match begin.committer.history().await?.newest {
-        Some(newest) if newest.identifier == published.identifier => {
-            newest.token == published.token || published.token.is_empty()
-        }
-        Some(newest) => newest.identifier > published.identifier,
-        None => false,
-    };
+    let newest = begin.committer.history().await?.newest;
+    let stands = newest.is_some_and(|newest| {
+        let same = newest.token == published.token || published.token.is_empty();
+        newest.version > published.version || (newest.version == published.version && same)
+    });
     if !stands {
         let why = format!(
             "commit {} was visible as snapshot {} and was put over before the writers had read it",

@@ -193,7 +193,10 @@ async fn begin(parts: &Parts, ways: &mut Ways, first: bool) -> Result<Option<Beg
             return Ok(Some(Begun::Mismatch(Box::new(report))));
         }
     };
-    let earlier = earlier(parts, &found, ways, &run, settled.resolved).await?;
+    // As it is now: another run may have registered since the start looked, and a rollback has recalled
+    // runs whose files are garbage again.
+    let status = parts.registry.job(&run.job).await?;
+    let earlier = earlier(parts, &status, ways, &run).await?;
     let mut records = found.records;
     let mut above = settled.above.max(records.largest().map_or(0, |id| id.0));
     if settled.resolved || found.stepped_back {
@@ -223,7 +226,9 @@ async fn begin(parts: &Parts, ways: &mut Ways, first: bool) -> Result<Option<Beg
             "goes on from its checkpoint"
         );
     }
-    let earlier_ended = found.status.runs.iter().all(|run| run.ended.is_some());
+    let before = |r: &&RunStatus| r.registration.epoch() < run.epoch;
+    let mut before = status.runs.iter().filter(before);
+    let earlier_ended = before.all(|run| run.ended.is_some());
     let begin = Begin {
         earlier,
         earlier_ended,
@@ -379,18 +384,12 @@ fn claim(parts: &Parts, found: &Found, ways: &Ways) -> Claim {
 /// Prefixes of every earlier run, those under an adopted name included \[R-13].
 async fn earlier(
     parts: &Parts,
-    found: &Found,
+    status: &JobStatus,
     ways: &Ways,
     run: &Run,
-    resolved: bool,
 ) -> Result<Vec<RunPrefix>, RuntimeError> {
-    let mut earlier = match resolved {
-        // A rollback has recalled runs whose files are garbage again.
-        true => parts.registry.job(&run.job).await?.earlier(run.epoch),
-        false => found.status.earlier(run.epoch),
-    };
-    let registered = found
-        .status
+    let mut earlier = status.earlier(run.epoch);
+    let registered = status
         .runs
         .iter()
         .filter_map(|r| r.registration.adopted_from.clone());

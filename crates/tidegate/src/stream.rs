@@ -371,9 +371,7 @@ impl Stream {
         let earlier = status.earlier(self.run.epoch);
         let report = self.target.clean(&self.run, &earlier, &[]).await?;
         if report.kept == 0 {
-            self.registry
-                .forget_before(&self.run.job, self.run.epoch)
-                .await?;
+            self.registry.forget(&self.run, &earlier).await?;
         }
         self.cleaned = true;
         Ok(())

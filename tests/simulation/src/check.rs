@@ -675,7 +675,7 @@ impl Checker {
             if job_of_record(&meta.path).is_some() {
                 let bytes = self.store.get(&meta.path).await;
                 let bytes = bytes.map_err(|e| e.to_string())?;
-                files.extend(saved::files_of(&meta.path, &bytes)?);
+                files.extend(saved::files_of(&meta.path, &bytes)?.1);
             }
         }
         Ok(files)

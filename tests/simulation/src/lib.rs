@@ -31,4 +31,5 @@ mod saved;
 pub mod schedule;
 pub mod script;
 mod target;
+mod traces;
 mod world;

@@ -7,7 +7,7 @@ use tidegate_model::layout;
 use tidegate_runtime::{JobEnd, RuntimeError, Settings};
 use tidegate_sink::{CheckpointId, ErrorKind, Resolution};
 
-use crate::gate::{CHECKPOINTS, ProcessId};
+use crate::gate::{CHECKPOINTS, ProcessId, TABLE};
 use crate::world::{Event, Role, World};
 
 /// Starts of one job while things go wrong; then the quiet end takes over.
@@ -305,11 +305,7 @@ impl World<'_> {
         // fault (docs/simulation.md). Nothing that ships writes COMPACT halves yet.
         if all_well && !self.checker.disturbed.racing && !self.plan.compacts {
             let mut left = self.checker.left_over().await?;
-            left.retain(|path| {
-                !self
-                    .excused
-                    .contains(&format!("{}/{path}", crate::gate::TABLE))
-            });
+            left.retain(|path| !self.traces.excuses(&format!("{TABLE}/{path}")));
             if !left.is_empty() {
                 return Err(format!("C6: left over at the end: {left:?}"));
             }

@@ -4,6 +4,7 @@
 use tidegate_commit::{ActiveAt, PositionMarks, committable};
 use tidegate_model::layout;
 use tidegate_recovery::{CheckpointRecord, decode};
+use tidegate_sink::Epoch;
 
 use crate::target::data_path;
 
@@ -77,8 +78,9 @@ impl Saved {
     }
 }
 
-/// Paths under the table that the committables of a record name: data files and objects of positions.
-pub(crate) fn files_of(path: &str, bytes: &[u8]) -> Result<Vec<String>, String> {
+/// Who wrote a record, and the paths under the table that its committables name: data files and objects of
+/// positions.
+pub(crate) fn files_of(path: &str, bytes: &[u8]) -> Result<(Epoch, Vec<String>), String> {
     let record: CheckpointRecord = decode(bytes, path).map_err(|e| e.to_string())?;
     let mut files = Vec::new();
     for framed in &record.committables {
@@ -99,7 +101,7 @@ pub(crate) fn files_of(path: &str, bytes: &[u8]) -> Result<Vec<String>, String> 
             files.extend(marks.finished_at);
         }
     }
-    Ok(files)
+    Ok((record.epoch, files))
 }
 
 /// The job whose record this is, and its name, where it is one.

@@ -5,7 +5,7 @@
 //! sleeping one millisecond means *until nothing moves any more*. Who is started when, and what a person
 //! does about an end, is in `operator`.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +27,9 @@ use crate::gate::{CHECKPOINTS, Door, Gate, ProcessId, ProtocolStep, TABLE, Waiti
 use crate::operator::Care;
 use crate::others::{Foreign, Reading, expire, read};
 use crate::plan::Plan;
+use crate::saved::files_of;
 use crate::target::{Layout, SimTarget};
+use crate::traces::Traces;
 
 /// Requests of one schedule; more means that something never ends (C7).
 const MOST_STEPS: u64 = 20_000;
@@ -62,7 +64,6 @@ pub(crate) struct Process {
     /// A request of it was refused for good.
     pub(crate) refused: bool,
     seen: Option<Published>,
-    epoch: u64,
 }
 
 impl Process {
@@ -102,10 +103,8 @@ pub(crate) struct World<'a> {
     pub(crate) quiet: bool,
     /// Late requests by process: what they were.
     late: HashMap<ProcessId, Vec<(Op, String)>>,
-    /// Objects that may be left over: written late, or by a run that a newer one has replaced.
-    pub(crate) excused: HashSet<String>,
-    /// The newest registered epoch of each job.
-    newest_epoch: HashMap<String, u64>,
+    /// Who wrote what, and who has looked for it.
+    pub(crate) traces: Traces,
     pub(crate) record: Record,
     pub(crate) care: Vec<Care>,
     /// The process that takes a way out.
@@ -160,8 +159,7 @@ impl<'a> World<'a> {
             crashes,
             quiet: false,
             late: HashMap::new(),
-            excused: HashSet::new(),
-            newest_epoch: HashMap::new(),
+            traces: Traces::default(),
             record: Record::default(),
             care: plan.jobs.iter().map(|_| Care::default()).collect(),
             alone: None,
@@ -289,7 +287,6 @@ impl<'a> World<'a> {
             paused_until: 0,
             refused: false,
             seen: None,
-            epoch: 0,
         });
         let last = self.processes.len() - 1;
         &mut self.processes[last]
@@ -415,6 +412,7 @@ impl<'a> World<'a> {
         }
         self.settle().await;
         while self.take_of(id).is_some() {}
+        self.traces.killed(id);
         self.record.crashes += 1;
         Ok(())
     }
@@ -447,9 +445,11 @@ impl<'a> World<'a> {
         }
         let (op, path) = held.remove(0);
         faults.release_one().await;
-        self.excused.insert(path.clone());
+        self.traces.late = true;
         self.say(|| format!("{id} {op} {path} arrives late"));
-        self.effect(id, op, &path).await
+        let judged = self.effect(id, op, &path).await;
+        self.traces.late = false;
+        judged
     }
 
     // Steps.
@@ -466,26 +466,17 @@ impl<'a> World<'a> {
         let ours = matches!(role, Some(Role::Job(_)));
         if op == Op::Create && step.object == "record" {
             self.record.checkpoints += 1;
+            if let Some(Role::Job(job)) = role
+                && let Ok(bytes) = self.store.get(path).await
+            {
+                let (epoch, files) = files_of(path, &bytes)?;
+                self.traces.recorded(job, epoch, files);
+            }
         }
-        if ours && matches!(op, Op::Create | Op::Put) {
-            self.registered_or_written(id, path);
+        if let Some(Role::Job(job)) = role {
+            self.traces.carried_out(self.step, id, job, op, path);
         }
         self.checker.after(op, path, ours).await
-    }
-
-    fn registered_or_written(&mut self, id: ProcessId, path: &str) {
-        let Some(process) = self.processes.get_mut(id.0) else {
-            return;
-        };
-        let Role::Job(job) = process.role else { return };
-        let name = path.rsplit('/').next().unwrap_or_default();
-        let newest = self.newest_epoch.entry(format!("job{job}")).or_default();
-        if let Some(epoch) = tidegate_model::layout::epoch_of(name) {
-            process.epoch = epoch.0;
-            *newest = (*newest).max(epoch.0);
-        } else if process.epoch < *newest {
-            self.excused.insert(path.to_owned());
-        }
     }
 
     /// One turn: something that is due, one request, or a wait. `false` when the world stands still.

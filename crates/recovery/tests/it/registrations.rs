@@ -108,11 +108,11 @@ async fn r_13_runs_whose_files_a_rollback_makes_garbage_are_registered_again() {
     for _ in 0..4 {
         runs.push(registry.claim(&claim(None)).await.unwrap());
     }
-    registry.forget_before(&job(), Epoch(3)).await.unwrap();
+    let prefixes: Vec<_> = runs[..3].iter().map(|run| run.prefix.clone()).collect();
+    registry.forget(&runs[2], &prefixes).await.unwrap();
     let third = registry.job(&job()).await.unwrap().runs[0].clone();
     registry.recall(&runs[3]).await.unwrap();
     let status = registry.job(&job()).await.unwrap();
-    let prefixes: Vec<_> = runs[..3].iter().map(|run| run.prefix.clone()).collect();
     assert_eq!(status.earlier(Epoch(4)), prefixes);
     assert!(status.runs[0].registration.recalled && status.runs[1].registration.recalled);
     assert_eq!(status.runs[2], third, "what is still registered stays");
@@ -122,20 +122,31 @@ async fn r_13_runs_whose_files_a_rollback_makes_garbage_are_registered_again() {
 #[tokio::test]
 async fn r_1_the_commit_user_survives_the_cleaning_of_registrations() {
     let (folder, registry) = base();
+    let mut runs = Vec::new();
     for _ in 0..3 {
-        registry.claim(&claim(None)).await.unwrap();
+        runs.push(registry.claim(&claim(None)).await.unwrap());
     }
+    let prefixes: Vec<_> = runs.iter().map(|run| run.prefix.clone()).collect();
     registry
         .end(&job(), Epoch(1), &Ended::new(EndKind::Stopped, None, 0))
         .await
         .unwrap();
-    registry.forget_before(&job(), Epoch(3)).await.unwrap();
+    // A run of which the caller does not know stays: nobody has removed its files.
+    registry.forget(&runs[2], &prefixes[..1]).await.unwrap();
+    let status = registry.job(&job()).await.unwrap();
+    let epochs: Vec<_> = status.runs.iter().map(|r| r.registration.epoch()).collect();
+    assert_eq!(epochs, [Epoch(2), Epoch(3)]);
+    registry.forget(&runs[2], &prefixes).await.unwrap();
     let status = registry.job(&job()).await.unwrap();
     let epochs: Vec<_> = status.runs.iter().map(|r| r.registration.epoch()).collect();
     assert_eq!(epochs, [Epoch(3)]);
     assert_eq!(status.user(), Some(CommitUser::new("user-1").unwrap()));
     // Nobody removes the last one, whatever is asked.
-    registry.forget_before(&job(), Epoch(99)).await.unwrap();
+    let beyond = Run {
+        epoch: Epoch(99),
+        ..runs[2].clone()
+    };
+    registry.forget(&beyond, &prefixes).await.unwrap();
     assert_eq!(registry.job(&job()).await.unwrap().runs.len(), 1);
     assert!(!folder.path().join("tidegate/jobs/orders/ended-1").exists());
     assert_eq!(
