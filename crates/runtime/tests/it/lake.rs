@@ -45,6 +45,8 @@ pub struct Inner {
     pub fail_writes_at: Option<i64>,
     /// The next prepare takes so long.
     pub prepare_delay: Option<std::time::Duration>,
+    /// The next write waits before it has any effect.
+    pub write_delay: Option<std::time::Duration>,
     /// Every prepare takes so long.
     pub slow_prepares: Option<std::time::Duration>,
     /// Empty commits are published too, as `commit.force-create-snapshot` asks of a table.
@@ -117,6 +119,10 @@ impl Writer for LakeWriter {
 
     fn write<'a>(&'a mut self, rows: Rows<RecordBatch>) -> BoxFuture<'a, Result<(), SinkError>> {
         Box::pin(async move {
+            let delay = self.lake.lock().write_delay.take();
+            if let Some(delay) = delay {
+                tokio::time::sleep(delay).await;
+            }
             let mut inner = self.lake.lock();
             let ids = rows
                 .batch

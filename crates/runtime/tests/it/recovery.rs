@@ -460,6 +460,25 @@ async fn r_14_a_commit_put_over_while_writers_open_is_published_before_they_writ
     rig.assert_exactly_once(200);
 }
 
+/// A run that was paused while its successor did all the work, cleaned up and forgot it, writes, is
+/// fenced, and removes what it has written: nobody else would look for it (found by simulation, seed 48).
+#[tokio::test(start_paused = true)]
+async fn r_13_a_fenced_run_removes_what_it_wrote_after_its_successor_had_cleaned() {
+    let mut rig = Rig::new(rows_in_splits(2, 20));
+    rig.settings.checkpoints.retain = 1_000;
+    rig.lake.lock().write_delay = Some(Duration::from_secs(60));
+    let zombie = tokio::spawn(rig.job().run(StopSignal::never()));
+    tokio::time::sleep(MS(30)).await;
+    rig.finish().await;
+    let status = rig.registry().job(&job()).await.unwrap();
+    assert_eq!(status.runs.len(), 1, "the successor knows of nobody");
+    assert!(!zombie.is_finished());
+    let error = zombie.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Fenced, "{error}");
+    assert!(rig.lake.lock().write_delay.is_none());
+    rig.assert_exactly_once(200);
+}
+
 /// What a crash left goes only once the new run has a record and a visible commit.
 #[tokio::test(start_paused = true)]
 async fn r_13_left_overs_stay_until_the_own_run_is_visible() {
