@@ -176,7 +176,7 @@ async fn survey(
     let mut candidates = Candidates::default();
     let job_dir = layout::job_dir(&run.job);
     for object in &listed {
-        candidates.consider(&object.path, &epochs, &job_dir);
+        candidates.consider(&object.path, &epochs, run.epoch, &job_dir);
     }
     let unfinished = unfinished_of(store, &epochs).await?;
 
@@ -263,11 +263,12 @@ struct Candidates {
 }
 
 impl Candidates {
-    fn consider(&mut self, path: &str, epochs: &[(RunPrefix, Epoch)], job_dir: &str) {
+    fn consider(&mut self, path: &str, epochs: &[(RunPrefix, Epoch)], own: Epoch, job_dir: &str) {
         let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
         let epoch = if dir == job_dir {
-            layout::side_object_epoch(name)
-                .filter(|epoch| epochs.iter().any(|(_, earlier)| earlier == epoch))
+            // Also of runs that are forgotten: they outlive their run as long as a snapshot names them,
+            // and that may have expired since.
+            layout::side_object_epoch(name).filter(|epoch| *epoch < own)
         } else {
             let top = path.split('/').next().unwrap_or_default();
             let never = [

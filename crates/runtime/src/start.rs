@@ -610,7 +610,9 @@ async fn settle(
     };
     match way {
         Some(way) => {
-            if matches!(way, Resolution::RollbackTable { .. }) {
+            // Files that were visible are garbage: of what goes now, or of what somebody has removed.
+            let behind = matches!(why, Why::Standing(Mismatch::Behind { .. }));
+            if behind || matches!(way, Resolution::RollbackTable { .. }) {
                 parts.registry.recall(run).await?;
             }
             resolve(parts, found, &why, way, committer).await.map(Ok)

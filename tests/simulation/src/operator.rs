@@ -122,6 +122,12 @@ impl World<'_> {
         let care = &mut self.care[job];
         settings.on_mismatch = care.way.take();
         settings.from_checkpoint = care.from.take();
+        let others = Resolution::RollbackTable {
+            including_others: true,
+        };
+        if settings.on_mismatch == Some(others) {
+            self.traces.rolls_back_others(job);
+        }
         if settings.on_mismatch == Some(Resolution::AcceptDuplicates) {
             self.checker.doubled.insert(job);
         }

@@ -15,7 +15,7 @@ use crate::gate::{ProcessId, TABLE};
 /// An object when it was last written.
 #[derive(Debug)]
 struct Written {
-    step: u64,
+    at: u64,
     by: ProcessId,
     run: (usize, Epoch),
     /// By a request that had no answer and was held back.
@@ -30,11 +30,17 @@ pub(crate) struct Traces {
     /// The request that is carried out now was held back.
     pub(crate) late: bool,
     written: HashMap<String, Written>,
-    /// The step at which a process last listed the table.
+    /// Requests so far.
+    clock: u64,
+    /// When a process last listed the table.
     surveyed: HashMap<ProcessId, u64>,
     /// Runs of a job whose registration is gone, and the survey on which it went.
     forgotten: HashMap<(usize, Epoch), u64>,
     killed: HashSet<ProcessId>,
+    /// When a fault last struck a process.
+    struck: HashMap<ProcessId, u64>,
+    /// The job whose operator took the snapshots of others away with its own: they are not asked.
+    rolled_back_others: Option<usize>,
     /// Files of a record that a run wrote which nobody knows any more, under a number that retention had
     /// freed: they are kept as long as that record is, and then there is nobody to ask for them.
     stray: HashSet<String>,
@@ -42,11 +48,12 @@ pub(crate) struct Traces {
 
 impl Traces {
     /// A request of a job's process was carried out.
-    pub(crate) fn carried_out(&mut self, step: u64, by: ProcessId, job: usize, op: Op, path: &str) {
+    pub(crate) fn carried_out(&mut self, by: ProcessId, job: usize, op: Op, path: &str) {
+        self.clock += 1;
         let name = path.rsplit('/').next().unwrap_or_default();
         match op {
             Op::List if path == TABLE => {
-                self.surveyed.insert(by, step);
+                self.surveyed.insert(by, self.clock);
             }
             Op::Delete if path.starts_with(&format!("{TABLE}/tidegate/")) => {
                 if let Some(epoch) = layout::epoch_of(name) {
@@ -58,7 +65,7 @@ impl Traces {
                 let Some(epoch) = epoch_in(name) else { return };
                 let again = self.written.contains_key(path);
                 let written = Written {
-                    step,
+                    at: self.clock,
                     by,
                     run: (job, epoch),
                     late: self.late,
@@ -78,6 +85,15 @@ impl Traces {
         }
     }
 
+    pub(crate) fn struck(&mut self, process: ProcessId) {
+        self.clock += 1;
+        self.struck.insert(process, self.clock);
+    }
+
+    pub(crate) fn rolls_back_others(&mut self, job: usize) {
+        self.rolled_back_others = Some(job);
+    }
+
     pub(crate) fn killed(&mut self, process: ProcessId) {
         self.killed.insert(process);
     }
@@ -88,9 +104,16 @@ impl Traces {
             return false;
         };
         let survey = self.forgotten.get(&written.run);
-        let unseen = survey.is_some_and(|survey| written.step > *survey);
-        let nobody = self.killed.contains(&written.by) || written.late;
-        (unseen && nobody) || (written.late && written.again) || self.stray.contains(path)
+        let unseen = survey.is_some_and(|survey| written.at > *survey);
+        // It was killed, or what it did to clean up after itself failed.
+        let struck = self.struck.get(&written.by);
+        let nobody = self.killed.contains(&written.by)
+            || written.late
+            || struck.is_some_and(|at| *at > written.at);
+        let others = self
+            .rolled_back_others
+            .is_some_and(|job| job != written.run.0);
+        (unseen && nobody) || (written.late && written.again) || others || self.stray.contains(path)
     }
 }
 

@@ -474,7 +474,7 @@ impl<'a> World<'a> {
             }
         }
         if let Some(Role::Job(job)) = role {
-            self.traces.carried_out(self.step, id, job, op, path);
+            self.traces.carried_out(id, job, op, path);
         }
         self.checker.after(op, path, ours).await
     }
@@ -621,6 +621,7 @@ impl<'a> World<'a> {
         self.record.cells.push((fate, step));
         if !fate.is_crash() {
             self.record.faults += 1;
+            self.traces.struck(id);
         }
         match fate {
             Fate::KilledBefore => {
