@@ -129,6 +129,9 @@ impl Checker {
         {
             return self.recorded(name.to_owned(), path).await;
         }
+        if op == Op::Delete && ours && job_of_record(path).is_some() {
+            return self.retired(path).await;
+        }
         let Some(path) = path.strip_prefix(TABLE).and_then(|p| p.strip_prefix('/')) else {
             return Ok(());
         };
@@ -157,6 +160,40 @@ impl Checker {
         match self.saved.get_mut(job) {
             Some(saved) => saved.recorded(path, &bytes),
             None => Ok(()),
+        }
+    }
+
+    /// A job removed a record: one whose commits are all published stays, so that there is one to go back to.
+    async fn retired(&self, path: &str) -> Judged {
+        let Some((dir, _)) = path.rsplit_once('/') else {
+            return Ok(());
+        };
+        // Where others take published snapshots away, what was published is not any more.
+        if self.disturbed.racing || self.disturbed.rewound {
+            return Ok(());
+        }
+        let listed = self.store.list(dir).await.map_err(|e| e.to_string())?;
+        let mut any = false;
+        for meta in &listed {
+            let bytes = self.store.get(&meta.path).await;
+            let bytes = bytes.map_err(|e| e.to_string())?;
+            let commits = saved::commits_of(&meta.path, &bytes)?;
+            let oldest = self.visible.keys().next().copied().unwrap_or(1);
+            let published = |(user, identifier): &(String, i64)| {
+                let halves = [false, true];
+                let is = |half| self.keys.contains_key(&(user.clone(), *identifier, half));
+                halves.into_iter().any(is) || oldest > 1
+            };
+            if commits.iter().all(published) {
+                return Ok(());
+            }
+            any = true;
+        }
+        match any {
+            true => Err(format!(
+                "records: {path} was removed, and of none that is left the commits are all published"
+            )),
+            false => Ok(()),
         }
     }
 
@@ -573,6 +610,15 @@ impl Checker {
                 published.identifier, published.token
             ));
         };
+        let marks = seen.marks.as_ref();
+        if seen.snapshot.commit_identifier != published.identifier
+            || published.digest.is_some() && marks.map(|m| m.digest) != published.digest
+        {
+            return Err(format!(
+                "R-5: job {job} was told that its commit {} is snapshot {id}, which has other content",
+                published.identifier
+            ));
+        }
         let rows = of_job(&seen.rows, job);
         if let Some(acknowledged) = self.acknowledged.get_mut(job) {
             acknowledged.extend(rows);

@@ -219,6 +219,9 @@ impl World<'_> {
             JobEnded::Mismatch(why) if !disturbed.any() => {
                 return Err(format!("R-7: {id} stops without a reason: {why}"));
             }
+            JobEnded::Fenced(why) if !self.processes[id.0].rivalled => {
+                return Err(format!("R-5: {id} is fenced without a rival: {why}"));
+            }
             JobEnded::Final(why) if !disturbed.any() && !refused => {
                 return Err(format!("C7: {id} fails for good without a reason: {why}"));
             }

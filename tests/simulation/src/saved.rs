@@ -78,6 +78,21 @@ impl Saved {
     }
 }
 
+/// User and identifier of every commit that a record holds and that makes a snapshot.
+pub(crate) fn commits_of(path: &str, bytes: &[u8]) -> Result<Vec<(String, i64)>, String> {
+    let record: CheckpointRecord = decode(bytes, path).map_err(|e| e.to_string())?;
+    let mut commits = Vec::new();
+    for framed in &record.committables {
+        if !committable::decode(framed)
+            .map_err(|e| e.to_string())?
+            .is_empty()
+        {
+            commits.push((framed.user.to_string(), framed.identifier.0));
+        }
+    }
+    Ok(commits)
+}
+
 /// Who wrote a record, and the paths under the table that its committables name: data files and objects of
 /// positions.
 pub(crate) fn files_of(path: &str, bytes: &[u8]) -> Result<(Epoch, Vec<String>), String> {

@@ -63,6 +63,9 @@ pub(crate) struct Process {
     paused_until: u64,
     /// A request of it was refused for good.
     pub(crate) refused: bool,
+    /// Somebody or something interfered while it ran: another process of its job, a late request of one,
+    /// somebody who does not keep to the protocol. Without any it is never fenced.
+    pub(crate) rivalled: bool,
     seen: Option<Published>,
 }
 
@@ -286,6 +289,7 @@ impl<'a> World<'a> {
             stop: None,
             paused_until: 0,
             refused: false,
+            rivalled: false,
             seen: None,
         });
         let last = self.processes.len() - 1;
@@ -326,6 +330,10 @@ impl<'a> World<'a> {
         let process = self.add(Role::Job(job), faults, task);
         process.progress = Some(progress);
         process.stop = Some(stop);
+        let others = self.alive_of(job).into_iter().any(|other| other != id.0);
+        if others {
+            self.interfere(Some(job));
+        }
         self.record.starts += 1;
         self.say(|| format!("{id} starts as job{job}"));
         Ok(id)
@@ -447,6 +455,9 @@ impl<'a> World<'a> {
         faults.release_one().await;
         self.traces.late = true;
         self.say(|| format!("{id} {op} {path} arrives late"));
+        if let Role::Job(job) = self.processes[id.0].role {
+            self.interfere(Some(job));
+        }
         let judged = self.effect(id, op, &path).await;
         self.traces.late = false;
         judged
@@ -476,7 +487,22 @@ impl<'a> World<'a> {
         if let Some(Role::Job(job)) = role {
             self.traces.carried_out(id, job, op, path);
         }
+        let meddles = matches!(op, Op::Put | Op::Delete) && self.checker.disturbed.any();
+        if !ours && meddles && step.object == "snapshot" {
+            self.interfere(None);
+        }
         self.checker.after(op, path, ours).await
+    }
+
+    /// Something happens to the processes of a job that they may be fenced for; of every job without one.
+    fn interfere(&mut self, with: Option<usize>) {
+        for process in self.processes.iter_mut().filter(|p| p.alive()) {
+            if let Role::Job(job) = process.role
+                && with.is_none_or(|with| with == job)
+            {
+                process.rivalled = true;
+            }
+        }
     }
 
     /// One turn: something that is due, one request, or a wait. `false` when the world stands still.
