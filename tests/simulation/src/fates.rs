@@ -30,10 +30,13 @@ pub(crate) enum Fate {
     KilledAfter,
     /// The process is killed, and the request is carried out later.
     KilledLate,
+    /// The process is killed with half of an object written under its final name, as by a file system
+    /// that loses power. Objects whose creation decides something are made in one step everywhere.
+    KilledTorn,
 }
 
 impl Fate {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::FailedBefore,
         Self::Throttled,
         Self::AnswerLost,
@@ -43,6 +46,7 @@ impl Fate {
         Self::KilledBefore,
         Self::KilledAfter,
         Self::KilledLate,
+        Self::KilledTorn,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -56,13 +60,14 @@ impl Fate {
             Self::KilledBefore => "killed before",
             Self::KilledAfter => "killed after",
             Self::KilledLate => "killed, late",
+            Self::KilledTorn => "killed, torn",
         }
     }
 
     pub(crate) fn is_crash(self) -> bool {
         matches!(
             self,
-            Self::KilledBefore | Self::KilledAfter | Self::KilledLate
+            Self::KilledBefore | Self::KilledAfter | Self::KilledLate | Self::KilledTorn
         )
     }
 
@@ -75,6 +80,8 @@ impl Fate {
             Self::Late | Self::KilledLate => {
                 op.writes() && !(op == Op::Delete && step.object == "snapshot")
             }
+            // A torn note is an error that names it, for a person.
+            Self::KilledTorn => op == Op::Put && step.object != "note",
             _ => true,
         }
     }
@@ -87,6 +94,7 @@ impl Fate {
             Self::AnswerLost => Some(Fault::After),
             Self::Late | Self::KilledLate => Some(Fault::Late),
             Self::Refused => Some(Fault::Before(ErrorKind::PermissionDenied)),
+            Self::KilledTorn => Some(Fault::Torn { keep: 7 }),
             Self::Paused | Self::KilledBefore | Self::KilledAfter => None,
         }
     }
@@ -176,6 +184,7 @@ impl Stream {
                 (Fate::KilledBefore, 3),
                 (Fate::KilledAfter, 4),
                 (Fate::KilledLate, 3),
+                (Fate::KilledTorn, 2),
             ],
             false => vec![
                 (Fate::FailedBefore, 6),

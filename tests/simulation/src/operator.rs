@@ -44,6 +44,11 @@ pub(crate) struct Care {
 }
 
 impl Care {
+    /// It is not its first process that is being started.
+    pub(crate) fn has_started(&self) -> bool {
+        self.starts > 1
+    }
+
     /// Where rows may have gone with a snapshot that was put over, the message says to compare first:
     /// going on from the checkpoint would leave them out.
     fn is_wise(&self, way: Resolution) -> bool {

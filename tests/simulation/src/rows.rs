@@ -80,7 +80,8 @@ impl Input {
         Ok(self.rows(ends.into_iter()))
     }
 
-    pub(crate) fn source(&self) -> Result<Paced, String> {
+    /// The source as one process has it, whose tasks read at most so many splits side by side.
+    pub(crate) fn source(&self, most_open: usize) -> Result<Paced, String> {
         let mut splits = Vec::new();
         for (split, sizes) in self.splits.iter().enumerate() {
             let mut at = first_row(self.job, split);
@@ -95,6 +96,7 @@ impl Input {
             inner: MemorySource::new(splits).map_err(|e| e.to_string())?,
             identity: format!("rows of job {}", self.job),
             pace: self.pace,
+            most_open,
         })
     }
 }
@@ -117,6 +119,7 @@ pub(crate) struct Paced {
     inner: MemorySource,
     identity: String,
     pace: Duration,
+    most_open: usize,
 }
 
 impl Source for Paced {
@@ -137,7 +140,7 @@ impl Source for Paced {
     }
 
     fn max_open_splits(&self) -> usize {
-        2
+        self.most_open
     }
 
     fn enumerator<'a>(

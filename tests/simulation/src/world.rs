@@ -305,6 +305,8 @@ impl<'a> World<'a> {
         let id = self.next_process();
         let (store, faults) = self.door(id);
         let env = self.env(id);
+        // Splits that were begun side by side wait for one another after a restart.
+        let most_open = if self.care[job].has_started() { 1 } else { 2 };
         let planned = &self.plan.jobs[job];
         let name = JobName::new(planned.name.clone()).map_err(|e| e.to_string())?;
         let target = SimTarget {
@@ -316,7 +318,7 @@ impl<'a> World<'a> {
         };
         let registry = Registry::new(store.child(TABLE)).with_identities(env.identities());
         let built = Job::builder(name)
-            .source(planned.input.source()?)
+            .source(planned.input.source(most_open)?)
             .target(Arc::new(target))
             .checkpoints(CheckpointStore::new(store.child(CHECKPOINTS)))
             .registry(registry)
@@ -659,6 +661,15 @@ impl<'a> World<'a> {
                 request.answer(None);
                 self.settle().await;
                 self.effect(id, op, &path).await?;
+                self.kill(id).await?;
+                self.operator_sees_crash(id);
+            }
+            Fate::KilledTorn => {
+                request.answer(fate.fault());
+                self.settle().await;
+                if ours && let Role::Job(job) = self.processes[id.0].role {
+                    self.traces.carried_out(id, job, op, &path);
+                }
                 self.kill(id).await?;
                 self.operator_sees_crash(id);
             }
