@@ -9,6 +9,7 @@ use tidegate_protocol::Rule;
 use tidegate_sink::mutant;
 
 use crate::hunt::Hunt;
+use crate::schedule::of_seed;
 use crate::script::invariant;
 
 /// One bug.
@@ -178,38 +179,61 @@ pub fn prove(hunt: Hunt, only: Option<&str>, tell: impl Fn(&str)) -> Proof {
         .iter()
         .filter(|m| only.is_none_or(|only| m.what.contains(only)));
     for bug in chosen {
-        tidegate_protocol::leave_out(bug.rule);
-        mutant::set(bug.switch);
-        tidegate_storage::mutant::set(bug.switch);
-        let hunt = Hunt {
-            until_broken: 1,
-            ..hunt
-        };
-        let caught = hunt.run(|_| {});
+        switch_on(Some(bug));
+        let (found, played) = first_seed(bug, hunt);
         let name = match (bug.rule, bug.switch) {
             (Some(rule), _) => format!("`Rule::{}`", rule.name()),
             (None, Some(switch)) => format!("`{switch}`"),
             (None, None) => String::new(),
         };
-        let (count, by) = match caught.broken.first() {
+        let (count, by) = match found {
             Some((seed, why)) => {
                 tell(&format!("{}: seed {seed}: {why}", bug.what));
-                let count = seed.wrapping_sub(hunt.seed) + 1;
-                (count.to_string(), invariant(why).to_owned())
+                (played.to_string(), invariant(&why).to_owned())
             }
             None => {
                 missed.push(bug.what);
                 tell(&format!("{}: NOT noticed", bug.what));
-                (
-                    format!("not in {}", caught.coverage.schedules),
-                    "–".to_owned(),
-                )
+                (format!("not in {played}"), "–".to_owned())
             }
         };
         let _ = writeln!(table, "| {} | {name} | {count} | {by} |", bug.what);
     }
-    tidegate_protocol::leave_out(None);
-    mutant::set(None);
-    tidegate_storage::mutant::set(None);
+    switch_on(None);
     Proof { table, missed }
+}
+
+/// One bug is on everywhere in this process, or none.
+fn switch_on(bug: Option<&Mutant>) {
+    let switch = bug.and_then(|bug| bug.switch);
+    tidegate_protocol::leave_out(bug.and_then(|bug| bug.rule));
+    mutant::set(switch);
+    tidegate_storage::mutant::set(switch);
+}
+
+/// The first seed that breaks with the bug and holds without it, with what broke; and the schedules until
+/// then.
+fn first_seed(bug: &Mutant, hunt: Hunt) -> (Option<(u64, String)>, u64) {
+    let mut rest = Hunt {
+        until_broken: 1,
+        ..hunt
+    };
+    loop {
+        switch_on(Some(bug));
+        let mut caught = rest.run(|_| {});
+        if caught.broken.is_empty() {
+            return (None, rest.seed - hunt.seed + caught.coverage.schedules);
+        }
+        let (seed, why) = caught.broken.swap_remove(0);
+        switch_on(None);
+        if of_seed(seed, false).verdict.is_ok() {
+            return (Some((seed, why)), seed - hunt.seed + 1);
+        }
+        let played = seed + 1 - rest.seed;
+        rest.seed = seed + 1;
+        rest.schedules = rest.schedules.saturating_sub(played);
+        if rest.schedules == 0 {
+            return (None, rest.seed - hunt.seed);
+        }
+    }
 }
