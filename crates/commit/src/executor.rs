@@ -278,11 +278,39 @@ impl Executor {
         for visible in self.meta.snapshots_of(unread).await? {
             running.met.insert(visible.snapshot.id, visible);
         }
+        let first = self.first_real(running, from, to).await?;
         running
             .met
             .range(from..=to)
+            .filter(|(id, _)| first.is_none_or(|first| **id >= first))
             .map(|(_, visible)| visible.fact())
             .collect()
+    }
+
+    /// Where a snapshot of ours stands below one that does not say what it was built on, readers' first
+    /// snapshot tells whether that is history or was created late, below it \[C-51a].
+    async fn first_real(
+        &self,
+        running: &Running,
+        from: SnapshotId,
+        to: SnapshotId,
+    ) -> Result<Option<SnapshotId>> {
+        let ledger = running.attempt.ledger();
+        let known = ledger.covered().map(|covered| covered.to);
+        let newest = running.met.last_key_value().map(|(id, _)| *id);
+        for (id, visible) in running.met.range(from..=to) {
+            let ours = visible.snapshot.commit_user == running.framed.user;
+            if !ours || known == Some(*id) || ledger.entries().any(|entry| entry.id == *id) {
+                continue;
+            }
+            let Some(above) = running.met.get(&id.next()) else {
+                continue;
+            };
+            if above.fact()?.based_on.is_none() {
+                return self.meta.earliest(newest.unwrap_or(*id)).await;
+            }
+        }
+        Ok(None)
     }
 
     fn tip(&self) -> Result<&Tip> {

@@ -119,8 +119,10 @@ impl PaimonCommitter {
             });
         };
         let mut own = Own::default();
-        let mut high = tip.visible.snapshot.id;
+        let newest = tip.visible.snapshot.id;
+        let mut high = newest;
         let mut above: Option<SnapshotFact> = None;
+        let mut earliest = None;
         'down: loop {
             let low = SnapshotId(high.0.saturating_sub(CHUNK - 1).max(1));
             let found = self.executor.meta.snapshots(low, high).await?;
@@ -134,9 +136,23 @@ impl PaimonCommitter {
                 // Nor does what the one above was not built on: it came late, where that had expired, or was
                 // put over it.
                 let fact = visible.fact()?;
-                if above.is_some_and(|above| !guard::is_below(&above, &fact)) {
+                if above
+                    .as_ref()
+                    .is_some_and(|above| !guard::is_below(above, &fact))
+                {
                     own.broken = true;
                     break 'down;
+                }
+                // A foreign one does not say. Then readers' first snapshot is the last that counts.
+                if above.as_ref().is_some_and(|above| above.based_on.is_none()) {
+                    let first = match earliest {
+                        Some(first) => first,
+                        None => self.executor.meta.earliest(newest).await?,
+                    };
+                    earliest = Some(first);
+                    if first.is_some_and(|first| fact.id < first) {
+                        break 'down;
+                    }
                 }
                 above = Some(fact);
                 expect = SnapshotId(expect.0 - 1);
@@ -242,9 +258,16 @@ impl PaimonCommitter {
         if matches!(judged, Judged::Unknown(_)) && !saved.committables.is_empty() {
             // Neither marker nor note: the files themselves tell.
             for (committable, framed) in state.committables.iter_mut().zip(&saved.committables) {
-                committable.files = self.look_for_files(&committable::decode(framed)?).await?;
+                let decoded = committable::decode(framed)?;
+                committable.files = self.look_for_files(&decoded, own.floor).await?;
             }
             judged = guard::judge(&state, &view, rules);
+        }
+        // A commit that lacks its COMPACT half is not done: whoever restores commits it again.
+        if let Judged::AheadByPrefix(there) = &mut judged
+            && let Some(unfinished) = guard::unfinished(&state, there, rules)
+        {
+            there.retain(|entry| entry.identifier != unfinished);
         }
         Ok(self.standing_of(judged, &own))
     }
@@ -316,8 +339,8 @@ impl PaimonCommitter {
     }
 
     /// Whether any retained snapshot speaks of the new files of a committable, as ADD or as DELETE:
-    /// both prove that it was published.
-    async fn look_for_files(&self, decoded: &Decoded) -> Result<Files> {
+    /// both prove that it was published. What stands below the history that counts proves nothing.
+    async fn look_for_files(&self, decoded: &Decoded, floor: Option<SnapshotId>) -> Result<Files> {
         let mut wanted: HashSet<String> = decoded
             .java
             .messages
@@ -327,9 +350,10 @@ impl PaimonCommitter {
             .collect();
         let all = wanted.len();
         let meta = &self.executor.meta;
-        let ids = meta.snapshot_ids().await?;
+        let ids = meta.snapshot_ids().await?.into_iter().rev();
+        let ids = ids.filter(|id| floor.is_none_or(|floor| *id >= floor));
         let mut seen = HashSet::new();
-        for visible in meta.snapshots_of(ids.into_iter().rev().collect()).await? {
+        for visible in meta.snapshots_of(ids.collect()).await? {
             for manifest in meta.manifests(&visible.snapshot).await? {
                 if wanted.is_empty() {
                     return Ok(Files::Live);

@@ -205,6 +205,14 @@ impl Meta {
         Ok(met)
     }
 
+    /// Where readers begin, by the EARLIEST hint of whoever expired last. What stands below was created late,
+    /// by somebody who slept, where the real one had expired \[C-51a]: asked where the snapshot above does not
+    /// say what it was built on. A hint above `newest` is of another history.
+    pub(crate) async fn earliest(&self, newest: SnapshotId) -> Result<Option<SnapshotId>> {
+        let earliest = self.hint(layout::EARLIEST_PATH).await?;
+        Ok(earliest.filter(|earliest| *earliest <= newest))
+    }
+
     async fn hint(&self, path: &str) -> Result<Option<SnapshotId>> {
         let bytes = self.store.get_opt(path).await;
         let bytes = bytes.map_err(|e| CommitError::store(format!("reading {path}"), e))?;

@@ -346,5 +346,9 @@ fn closed(closed: Closed) -> CommitError {
         Closed::NoPositions => {
             "the table carries no source positions of this job; choose another way out".to_owned()
         }
+        Closed::HistoryExpired { floor } => format!(
+            "where the table stands cannot be seen: snapshots below {floor} are expired, and the newest \
+             commit of this job may have been among them; choose another way out"
+        ),
     })
 }

@@ -251,6 +251,21 @@ fn judge_committables(saved: &SavedState, table: &Own<'_>) -> Standing {
     }
 }
 
+/// The commit of which only the APPEND half is there, where its COMPACT half can still follow: nothing of
+/// the job has gone past it. `there` are the entries of [`Standing::AheadByPrefix`]. Committing it again
+/// finds the one half and publishes the other, or leaves it out where it comes too late \[R-15].
+pub fn unfinished(saved: &SavedState, there: &[Entry], rules: Rules) -> Option<CommitIdentifier> {
+    let newest = there.iter().map(|e| e.identifier).max()?;
+    let has = |half| {
+        there
+            .iter()
+            .any(|e| e.identifier == newest && e.half == half)
+    };
+    let last = saved.committables.iter().find(|c| c.identifier == newest)?;
+    let to_come = last.halves.contains(&Half::Compact) && !has(Half::Compact);
+    (to_come && has(Half::Append) && rules.on(Rule::GuardUnfinished)).then_some(newest)
+}
+
 /// The same content, by its digest; where none is recorded, by its live files.
 fn is_content(found: &Entry, saved: &SavedCommittable) -> bool {
     match found.digest {
@@ -337,6 +352,14 @@ impl<'a> Own<'a> {
                 .is_some_and(|n| known.is_none_or(|k| n.identifier >= k.identifier))
     }
 
+    /// True where no commit of this job can be newer than the newest one seen: what is retained is one chain,
+    /// and nothing is hidden between it and the note.
+    fn knows_newest(&self) -> bool {
+        self.floor <= SnapshotId::FIRST
+            || !self.entries.is_empty()
+            || self.note.is_some_and(|note| note.id.next() >= self.floor)
+    }
+
     /// Positions of the newest commit that satisfies `which` and carries any.
     fn positions(&self, which: impl Fn(&Entry) -> bool) -> Option<Digest> {
         let all = self.note.into_iter().chain(&self.entries);
@@ -412,6 +435,12 @@ pub enum Closed {
     TargetExpired,
     /// The table carries no positions of this job.
     NoPositions,
+    /// Where the table stands cannot be seen: the newest commit of this job may be among the snapshots
+    /// below this one, which are expired.
+    HistoryExpired {
+        /// The smallest retained id.
+        floor: SnapshotId,
+    },
 }
 
 /// Plans a way out \[R-8].
@@ -443,6 +472,9 @@ pub fn way_out(
             stays = first;
         }
         WayOut::ContinueFromTable => {
+            if !table.knows_newest() && rules.on(Rule::ContinueKnowsNewest) {
+                return Err(Closed::HistoryExpired { floor: table.floor });
+            }
             let positions = table.positions(|_| true).ok_or(Closed::NoPositions)?;
             plan.go_on_from = Some(positions);
         }

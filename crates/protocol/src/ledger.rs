@@ -279,8 +279,14 @@ impl Ledger {
         below: Option<SnapshotId>,
         rules: Rules,
     ) -> Option<Digest> {
+        // What lies between it and what was looked at may hold newer ones.
+        let from = self.covered.as_ref().map(|c| c.from);
+        let unhidden = |e: &&Entry| {
+            from.is_none_or(|from| e.id.next() >= from) || !rules.on(Rule::HiddenPositionsIgnored)
+        };
         let known = self.entries.values().chain(self.standing_note(rules));
         known
+            .filter(unhidden)
             .filter(|e| below.is_none_or(|id| e.id < id))
             .filter(|e| e.positions.is_some())
             .max_by_key(|e| e.id)

@@ -51,12 +51,17 @@ rules! {
     SeenVerified,
     /// \[R-7]: files that are live already count as published.
     LiveCountsAsPublished,
+    /// \[R-15]: a COMPACT half of which nobody can tell whether it was published is left out, its APPEND half
+    /// being there.
+    UnknownCompactDropped,
     /// \[R-4]: the published note stands for an expired snapshot.
     NoteConsulted,
     /// \[R-4], \[R-14]: a note counts only while its snapshot stands, or has expired.
     NoteMustStand,
     /// \[R-9]: expected source positions are compared.
     PositionsCompared,
+    /// \[R-9]: positions of an older commit say nothing where a newer one may lie in between, unread.
+    HiddenPositionsIgnored,
     /// \[R-9]: on the skip path too.
     PositionsOnSkip,
     /// \[R-12]: 2^63-1 closes a commit user.
@@ -194,6 +199,10 @@ rules! {
     GuardPartlyLive,
     /// Saved committables come in the order of their identifiers \[C-4].
     GuardOrder,
+    /// \[R-7]: a commit whose COMPACT half is still to come is not done, while nothing has gone past it.
+    GuardUnfinished,
+    /// \[R-8]: a table is continued from where it stands only where that can be seen.
+    ContinueKnowsNewest,
     /// \[R-8]: a rollback that takes others with it is refused.
     OthersProtected,
     /// \[R-8]: identifiers go on above the largest ever seen.

@@ -220,13 +220,15 @@ impl JobStatus {
         self.runs.last()
     }
 
-    /// The commit user, of the oldest registration \[R-1].
+    /// The commit user, of the newest registration \[R-1]. A first start that was held up may register
+    /// epoch 1, with a user of its own, where that number was forgotten meanwhile: it is fenced, and its
+    /// registration says nothing. Every later one was made with the user of the one before it.
     ///
     /// # Errors
     /// Never for what [`Registry`] has read.
     pub fn user(&self) -> Option<CommitUser> {
-        let oldest = self.runs.first()?;
-        CommitUser::new(oldest.registration.commit_user.clone()).ok()
+        let newest = self.runs.last()?;
+        CommitUser::new(newest.registration.commit_user.clone()).ok()
     }
 
     /// True where the newest run has no `ended` mark: it runs, or it crashed. One that ended by an
@@ -250,7 +252,7 @@ impl JobStatus {
 pub struct Claim {
     /// The job.
     pub job: JobName,
-    /// Its commit user: of the restored record, else of the oldest registration, else new \[R-1].
+    /// Its commit user: of the restored record, else of the newest registration, else new \[R-1].
     pub user: CommitUser,
     /// Epoch and id of the checkpoint that it goes on from.
     pub restored: Option<(Epoch, CheckpointId)>,

@@ -5,18 +5,17 @@
 //! publish what is missing; then writers may open on the target as it now is. Read-only up to (3),
 //! but for garbage that the newest run's own record and commit prove at (2).
 
-use std::collections::BTreeSet;
+mod other_runs;
 
 use tidegate_recovery::{
-    CheckpointRecord, Claim, EndKind, JobCheckpoints, JobStatus, RecordKind, RecoveryError,
-    RestoreOnly, RunStatus, run_prefix,
+    CheckpointRecord, Claim, JobCheckpoints, JobStatus, RecordKind, RecoveryError, RestoreOnly,
+    RunStatus, run_prefix,
 };
 use tidegate_sink::{
     CheckpointId, CommitUser, Committer, Epoch, ErrorKind, JobHistory, JobName, Mismatch, Outcome,
-    Positions, Published, RecoveryManager, Resolution, Restored, Run, RunPrefix, Standing, mutant,
+    Positions, Published, RecoveryManager, Resolution, Restored, Run, Standing, mutant,
 };
 
-use crate::cleaning;
 use crate::error::{RecordTrouble, RuntimeError};
 use crate::job::Parts;
 use crate::mismatch::{MismatchReport, Why};
@@ -24,6 +23,7 @@ use crate::progress::Phase;
 use crate::run::Begin;
 use crate::settings::Settings;
 use crate::source::{Boundedness, Discovery, Read, SourceState, SplitEnumerator};
+use other_runs::{earlier, left_behind, of_other_run, went_on};
 
 /// What a start came to.
 pub(crate) enum Begun {
@@ -109,22 +109,9 @@ pub(crate) async fn start(
     }
 }
 
-/// Whether the job went on since it was looked at: another record, or another run.
-async fn went_on(parts: &Parts, found: &Found, own: Option<Epoch>) -> Result<bool, RuntimeError> {
-    let mut records = parts.checkpoints.job(&parts.job, &found.user);
-    records.load().await?;
-    if records.largest() != found.records.largest() {
-        return Ok(true);
-    }
-    let known = found.status.newest().map(|run| run.registration.epoch());
-    let status = parts.registry.job(&parts.job).await?;
-    let newest = status.newest().map(|run| run.registration.epoch());
-    Ok(newest != own.or(known))
-}
-
 /// `None` where the job went on meanwhile.
 async fn begin(parts: &Parts, ways: &mut Ways, first: bool) -> Result<Option<Begun>, RuntimeError> {
-    let found = find(parts, ways).await?;
+    let mut found = find(parts, ways).await?;
     if found.record.is_none()
         && found.status.runs.is_empty()
         && ways.adopt.is_none()
@@ -135,11 +122,24 @@ async fn begin(parts: &Parts, ways: &mut Ways, first: bool) -> Result<Option<Beg
     }
     let mut looking = open_committer(parts, &looking_run(parts, &found)).await?;
     let way = ways.on_mismatch;
-    let look = look(parts, &found, ways, looking.as_mut()).await?;
-    if matches!(look, Look::Mismatch(_)) && went_on(parts, &found, None).await? {
+    let mut looked = look(parts, &found, ways, looking.as_mut()).await?;
+    if matches!(looked, Look::Mismatch(_)) && went_on(parts, &found, None).await? {
         return Ok(None);
     }
-    let pending = match look {
+    if let Look::Mismatch(Why::Standing(mismatch)) = &looked
+        && ways.from_checkpoint.is_none()
+        && ways.adopt.is_none()
+        && let Some(record) = of_other_run(&found, mismatch, looking.as_mut(), parts).await?
+    {
+        tracing::warn!(
+            checkpoint = %record.id, epoch = %record.epoch,
+            "the table is where this checkpoint of another run says; the newest one was never published"
+        );
+        found.record = Some(record);
+        found.stepped_back = true;
+        looked = look(parts, &found, ways, looking.as_mut()).await?;
+    }
+    let pending = match looked {
         // No way out on a table that is another one: what the checkpoint holds went with the old one.
         Look::Mismatch(why @ Why::Replaced { .. }) => {
             return Ok(Some(Begun::Mismatch(Box::new(bare_report(
@@ -247,47 +247,6 @@ async fn begin(parts: &Parts, ways: &mut Ways, first: bool) -> Result<Option<Beg
     Ok(Some(Begun::Run(Box::new(begin))))
 }
 
-/// True where killed runs left files that only a run of its own may remove \[R-13]. Where the newest run
-/// published everything and was killed before it had removed what runs before it left, that is done
-/// here for it: its own epoch fences them.
-async fn left_behind(parts: &Parts, found: &Found, committer: &mut dyn Committer) -> bool {
-    let newest = looking_run(parts, found);
-    let earlier = found.status.earlier(newest.epoch);
-    // A run that ended well has left nothing of its own; one that was killed may have, the first one too.
-    let ended_well = |run: &RunStatus| {
-        let end = run.ended.as_ref().map(|ended| &ended.how);
-        matches!(end, Some(EndKind::Finished | EndKind::Stopped))
-    };
-    if earlier.is_empty() && found.status.newest().is_none_or(ended_well) {
-        return false;
-    }
-    let Some(pending) = cleaning::recorded(&found.records).await else {
-        return false;
-    };
-    let recorded = found.record.as_ref().map(|record| record.epoch) == Some(newest.epoch);
-    if recorded {
-        let history = committer.history().await;
-        if history.is_ok_and(|history| history.newest_epoch == Some(newest.epoch)) {
-            let (target, registry) = (parts.target.as_ref(), &parts.registry);
-            cleaning::clean(target, registry, &newest, &earlier, &pending).await;
-        }
-    }
-    let epoch = Epoch(newest.epoch.0 + 1);
-    let next = Run {
-        epoch,
-        prefix: run_prefix(&newest.user, epoch),
-        ..newest
-    };
-    let all = found.status.earlier(epoch);
-    match parts.target.leftovers(&next, &all, &pending).await {
-        Ok(files) => files > 0,
-        Err(error) => {
-            tracing::warn!(%error, "left-overs of earlier runs are not looked for");
-            false
-        }
-    }
-}
-
 /// The user of the registration, else of the directory, else a new one; and its newest record.
 async fn find(parts: &Parts, ways: &Ways) -> Result<Found, RuntimeError> {
     let status = parts.registry.job(&parts.job).await?;
@@ -379,28 +338,6 @@ fn claim(parts: &Parts, found: &Found, ways: &Ways) -> Claim {
         // Once the new name is registered the adoption is done.
         adopts: ways.adopt.clone().filter(|_| found.status.runs.is_empty()),
     }
-}
-
-/// Prefixes of every earlier run, those under an adopted name included \[R-13].
-async fn earlier(
-    parts: &Parts,
-    status: &JobStatus,
-    ways: &Ways,
-    run: &Run,
-) -> Result<Vec<RunPrefix>, RuntimeError> {
-    let mut earlier = status.earlier(run.epoch);
-    let registered = status
-        .runs
-        .iter()
-        .filter_map(|r| r.registration.adopted_from.clone());
-    let mut names: BTreeSet<_> = registered
-        .filter_map(|name| JobName::new(name).ok())
-        .collect();
-    names.extend(ways.adopt.clone());
-    for name in names {
-        earlier.extend(parts.registry.job(&name).await?.earlier(run.epoch));
-    }
-    Ok(earlier)
 }
 
 async fn open_committer(parts: &Parts, run: &Run) -> Result<Box<dyn Committer>, RuntimeError> {

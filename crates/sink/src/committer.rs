@@ -72,7 +72,8 @@ pub struct Saved {
 pub enum Standing {
     /// The table shows what the checkpoint knew, nothing of `committables`.
     Equal,
-    /// The table shows a prefix of the saved committables: the usual crash after publish.
+    /// The table shows a prefix of the saved committables: the usual crash after publish. One that is
+    /// there by half is left out while the rest can follow: committing it again completes it.
     AheadByPrefix(Vec<Published>),
     /// Anything else: a person must choose.
     Mismatch(Mismatch),

@@ -48,7 +48,11 @@ struct Arguments {
     least: u64,
 }
 
+#[global_allocator]
+static ALLOCATOR: tidegate_allocator::Allocator = tidegate_allocator::Allocator;
+
 fn main() -> ExitCode {
+    tidegate_allocator::keep_freed_memory();
     // A panic of a process is a finding, told as one; the backtrace of thousands would hide it.
     std::panic::set_hook(Box::new(|_| {}));
     let arguments = Arguments::parse();

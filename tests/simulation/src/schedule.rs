@@ -117,6 +117,6 @@ async fn within(choices: &mut Choices, trace: bool) -> Report {
 async fn day(world: &mut World<'_>) -> Result<(), String> {
     world.make_table().await?;
     world.open_the_day();
-    while world.turn().await? {}
+    while !world.is_over() && world.turn().await? {}
     world.quiet_end().await
 }

@@ -33,6 +33,8 @@ use crate::traces::Traces;
 
 /// Requests of one schedule; more means that something never ends (C7).
 const MOST_STEPS: u64 = 20_000;
+/// Requests after which jobs with a short checkpoint timeout are given a longer one.
+const LONG_DAY: u64 = 4_000;
 /// Waits without any request; more means that something hangs (C7).
 const MOST_WAITS: u32 = 2_000;
 
@@ -466,6 +468,14 @@ impl<'a> World<'a> {
     }
 
     // Steps.
+
+    /// True where a job has had so many requests that its checkpoints must be shorter than they can be: it
+    /// would try for ever, and its operator ends that.
+    pub(crate) fn is_over(&self) -> bool {
+        let tight = self.plan.jobs.iter();
+        let tight = tight.map(|job| job.settings.checkpoints.timeout);
+        self.step > LONG_DAY && tight.min().is_some_and(|t| t < Duration::from_secs(1))
+    }
 
     /// Until every task waits.
     async fn settle(&self) {

@@ -14,6 +14,7 @@ mod chaos;
 mod common;
 mod exactly_once;
 mod golden;
+mod hidden;
 mod recovery;
 mod steady_state;
 mod upkeep;

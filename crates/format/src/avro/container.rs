@@ -7,7 +7,9 @@ use super::cursor::Cursor;
 use super::encode;
 use super::plan::{Field, RecordPlan};
 use super::schema::Schema;
+use super::shape::Shape;
 use crate::error::{Error, Position, Problem, Result, shorten};
+use std::sync::Arc;
 
 const MAGIC: [u8; 4] = *b"Obj\x01";
 const SYNC: usize = 16;
@@ -21,8 +23,7 @@ pub(crate) struct Records<'a> {
     at: usize,
     codec: Codec,
     sync: [u8; SYNC],
-    schema: Schema,
-    plan: RecordPlan,
+    shape: Arc<Shape>,
     /// The plain bytes of the block; unused without compression.
     buffer: Vec<u8>,
     /// Where the block's content lies in the file, for the codec that leaves it as it is.
@@ -72,15 +73,13 @@ impl<'a> Records<'a> {
             return Err(cursor.error(Problem::Missing).in_field("avro.schema"));
         };
         let here = |e: Error| e.at(Position::Byte(at as u64));
-        let schema = Schema::parse(text).map_err(|e| here(e.in_field("avro.schema")))?;
-        let plan = RecordPlan::resolve(&schema, fields).map_err(here)?;
+        let shape = Shape::of(text, fields).map_err(here)?;
         Ok(Self {
             file,
             at: cursor.at(),
             codec,
             sync,
-            schema,
-            plan,
+            shape,
             buffer: Vec::new(),
             plain: 0..0,
             block: 0,
@@ -130,7 +129,7 @@ impl<'a> Records<'a> {
             })
         };
         let mut cursor = Cursor::new(plain, self.next);
-        let record = match read(&self.plan, &self.schema, &mut cursor) {
+        let record = match read(&self.shape.plan, &self.shape.schema, &mut cursor) {
             Ok(record) => record,
             Err(e) => {
                 self.failed = true;

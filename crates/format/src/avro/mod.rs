@@ -10,6 +10,7 @@ pub(crate) mod cursor;
 pub(crate) mod encode;
 pub(crate) mod plan;
 pub(crate) mod schema;
+pub(crate) mod shape;
 
 pub use codec::Codec;
 pub use container::{blocks, schema_text};

@@ -94,6 +94,13 @@ impl Attempt {
             .or_else(|| self.visible_entry(Half::Append))
     }
 
+    /// True where this is the COMPACT half of a commit whose APPEND half was settled before it.
+    fn append_is_there(&self) -> bool {
+        self.half() == Half::Compact
+            && !self.committable.append.is_empty()
+            && !self.halves.contains(&Half::Append)
+    }
+
     /// The visible half of this committable, by the snapshots or by the note.
     fn visible_entry(&self, half: Half) -> Option<Entry> {
         let identifier = self.committable.identifier;
@@ -244,6 +251,12 @@ impl Attempt {
         match self.live_for.clone() {
             LiveFor::Unknown { .. } if all && self.rules().on(Rule::LiveCountsAsPublished) => {
                 self.finish_half(None);
+            }
+            // Lost work at most, not lost rows.
+            LiveFor::Unknown { .. }
+                if self.append_is_there() && self.rules().on(Rule::UnknownCompactDropped) =>
+            {
+                self.drop_half();
             }
             LiveFor::Unknown { from, to } => {
                 self.give_up(Outcome::Refused(Refusal::HistoryMissing { from, to }));

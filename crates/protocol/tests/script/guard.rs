@@ -80,7 +80,16 @@ impl Scene {
             "newest" => self.view.newest = Some(SnapshotId(text::number(w.take()?)?)),
             "saw-note" => self.view.note = Some(text::entry(w)?),
             "recorded" => self.around.largest_recorded = Some(text::identifier(w.take()?)?),
-            "judge" => return Ok(Some(standing(&judge(&self.saved, &self.view, rules)))),
+            "judge" => {
+                let judged = judge(&self.saved, &self.view, rules);
+                let mut said = standing(&judged);
+                if let Standing::AheadByPrefix(there) = &judged
+                    && let Some(half) = unfinished(&self.saved, there, rules)
+                {
+                    said.push_str(&format!(" unfinished={half}"));
+                }
+                return Ok(Some(said));
+            }
             "way-out" => {
                 let way = match w.take()? {
                     "rollback-table" => WayOut::RollbackTable {
@@ -160,5 +169,6 @@ fn closed_text(closed: &Closed) -> String {
         ),
         Closed::TargetExpired => "closed target-expired".to_owned(),
         Closed::NoPositions => "closed no-positions".to_owned(),
+        Closed::HistoryExpired { floor } => format!("closed history-expired {floor}"),
     }
 }

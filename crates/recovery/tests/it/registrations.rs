@@ -373,3 +373,21 @@ async fn r_1_who_registers_second_with_another_commit_user_is_fenced() {
     let status = registry.job(&job()).await.unwrap();
     assert_eq!(status.runs.len(), 1);
 }
+
+/// A first start that is held up registers epoch 1, with a user of its own, once that number was
+/// forgotten: it is fenced, and the job keeps its user (found by simulation, seed 5194: the next start
+/// looked for records under the other one).
+#[tokio::test]
+async fn r_1_a_first_start_that_registers_late_gives_the_job_no_other_user() {
+    let (folder, registry) = base();
+    let first = registry.claim(&claim(None)).await.unwrap();
+    let second = registry.claim(&claim(None)).await.unwrap();
+    let file = folder.path().join("tidegate/jobs/orders/epoch-1");
+    let late = std::fs::read_to_string(&file).unwrap();
+    registry.forget(&second, &[first.prefix]).await.unwrap();
+    assert!(!file.exists());
+    std::fs::write(&file, late.replace("user-1", "user-2")).unwrap();
+    let status = registry.job(&job()).await.unwrap();
+    assert_eq!(status.runs.len(), 2);
+    assert_eq!(status.user(), CommitUser::new("user-1").ok());
+}

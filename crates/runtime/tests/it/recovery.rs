@@ -332,6 +332,37 @@ fn r_5_other_content_under_our_identifier_stops_the_job() {
     );
 }
 
+/// A run that slept records its checkpoint beside those of the run that took its place; the one that
+/// publishes second is fenced, and its record may be the newest. The job goes on from the record that the
+/// table bears out, without a person (found by simulation, seed 3351).
+#[test]
+fn r_7_a_record_of_a_fenced_run_is_no_place_to_go_on_from() {
+    for diverged in [true, false] {
+        let mut rig = Rig::new(rows_in_splits(1, 40));
+        rig.settings.checkpoints.retain = 100;
+        assert!(crash_at(&rig, probe::PUBLISHED, 2));
+        let newest = block_on(rig.records()).pop().unwrap();
+        assert_eq!(newest.committables.len(), 1);
+        let mut fenced = newest.clone();
+        fenced.id = CheckpointId(newest.id.0 + 2);
+        fenced.epoch = Epoch(newest.epoch.0 + 1);
+        match diverged {
+            true => fenced.committables[0].digest = Digest([7; 32]),
+            false => fenced.committables.clear(),
+        }
+        let mut records = rig.checkpoints().job(&job(), &newest.user);
+        block_on(records.write(&fenced)).unwrap();
+        block_on(rig.finish());
+        rig.assert_exactly_once(200);
+        let ids = block_on(rig.records());
+        assert!(
+            ids.iter().any(|r| r.id.0 > fenced.id.0),
+            "above every record"
+        );
+        assert_eq!(block_on(rig.run()).unwrap(), JobEnd::NothingNew);
+    }
+}
+
 /// Two processes of one job: the older one is fenced, whatever it is at.
 #[tokio::test(start_paused = true)]
 async fn r_5_a_second_process_fences_the_first() {
