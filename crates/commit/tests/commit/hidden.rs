@@ -100,3 +100,41 @@ async fn a_snapshot_buried_below_a_foreign_one_is_no_commit() {
     };
     assert_eq!(published.version, 4);
 }
+
+/// Commits of which only the files tell, since others expired their snapshots: the note that is
+/// left for them speaks of the newest one, and no older one hides it (found by simulation, seeds 1836, 4423).
+#[tokio::test]
+async fn a_commit_known_by_its_files_leaves_no_note_in_the_place_of_a_newer_one() {
+    for noted in [true, false] {
+        let table = Table::memory(&[]).await;
+        let mut first = table.committer(&run("user", 1)).await;
+        let mut made = Vec::new();
+        for n in 1..=3 {
+            let c = table.committable(&first, n, (n > 1).then(|| n - 1)).await;
+            assert!(is_published(&first.commit(&c).await.unwrap()));
+            made.push(c);
+        }
+        if noted {
+            first.leave_note().await.unwrap();
+        }
+        let mut rival = table.committer(&run_of("rival", "rival", 1)).await;
+        let theirs = table.committable(&rival, 1, None).await;
+        assert!(is_published(&rival.commit(&theirs).await.unwrap()));
+        // Without a note the newest one is retained.
+        for id in 1..=(if noted { 3 } else { 2 }) {
+            let path = layout::snapshot_path(SnapshotId(id));
+            table.store.delete(&path).await.unwrap();
+        }
+        let mut next = table.committer(&run("user", 2)).await;
+        for c in &made[..2] {
+            let outcome = next.commit(c).await.unwrap();
+            assert!(
+                matches!(outcome, Outcome::AlreadyPublished(_)),
+                "{outcome:?}"
+            );
+        }
+        let history = next.history().await.unwrap();
+        assert_eq!(history.newest.unwrap().identifier.0, 3);
+        assert_eq!(history.positions, Some(positions(3)));
+    }
+}

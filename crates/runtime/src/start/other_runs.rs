@@ -48,7 +48,7 @@ pub(super) async fn left_behind(
     if earlier.is_empty() && found.status.newest().is_none_or(ended_well) {
         return false;
     }
-    let Some(pending) = cleaning::recorded(&found.records).await else {
+    let Some(pending) = cleaning::recorded(parts, &newest).await else {
         return false;
     };
     let recorded = found.record.as_ref().map(|record| record.epoch) == Some(newest.epoch);
