@@ -138,3 +138,40 @@ async fn a_commit_known_by_its_files_leaves_no_note_in_the_place_of_a_newer_one(
         assert_eq!(history.positions, Some(positions(3)));
     }
 }
+
+/// The newest commit that the checkpoint knows stood right below what is retained, and the note is
+/// an older one: what the checkpoint holds was judged not to be published, and so it is published (found by
+/// simulation, seed 11968: it was refused for ever, with no way out).
+#[tokio::test]
+async fn a_checkpoint_stands_for_the_expired_commit_that_it_knows() {
+    let table = Table::memory(&[]).await;
+    let mut first = table.committer(&run("user", 1)).await;
+    let mut newest = None;
+    for n in 1..=2 {
+        let c = table.committable(&first, n, (n > 1).then(|| n - 1)).await;
+        let Outcome::Published(published) = first.commit(&c).await.unwrap() else {
+            panic!()
+        };
+        newest = Some(published);
+        if n == 1 {
+            first.leave_note().await.unwrap();
+        }
+    }
+    let third = table.committable(&first, 3, Some(2)).await;
+    let mut rival = table.committer(&run_of("rival", "rival", 1)).await;
+    let theirs = table.committable(&rival, 1, None).await;
+    assert!(is_published(&rival.commit(&theirs).await.unwrap()));
+    for id in 1..=2 {
+        let path = layout::snapshot_path(SnapshotId(id));
+        table.store.delete(&path).await.unwrap();
+    }
+    let saved = Saved {
+        committables: vec![third.clone()],
+        newest_published: newest,
+        positions: Some(positions(3)),
+    };
+    let mut next = table.committer(&run("user", 2)).await;
+    assert_eq!(next.standing(&saved).await.unwrap(), Standing::Equal);
+    let outcome = next.commit(&third).await.unwrap();
+    assert!(is_published(&outcome), "{outcome:?}");
+}
