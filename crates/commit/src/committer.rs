@@ -367,6 +367,14 @@ impl PaimonCommitter {
             return Ok(());
         };
         let below = SnapshotId(oldest.0 - 1);
+        found.version = u64::try_from(below.0).unwrap_or(0);
+        // A note stands for the newest commit: one that is known to be newer needs none of this, and a note
+        // of this one would say that nothing lies between.
+        let newer = self.ledger.newest().map(|entry| entry.identifier);
+        let noted = self.noted.as_ref().map(|note| note.identifier);
+        if newer.max(noted) > Some(framed.identifier) {
+            return Ok(());
+        }
         let positions = extras.positions.as_ref();
         let marks =
             positions.map(|positions| PositionMarks::of(&extras.job, extras.epoch, positions).0);
@@ -384,7 +392,6 @@ impl PaimonCommitter {
             positions: marks
                 .filter(|m| matches!(m.active, ActiveAt::Inline(_)) && m.finished_at.is_none()),
         };
-        found.version = u64::try_from(below.0).unwrap_or(0);
         self.newest = Some(note.clone());
         self.put_note(note).await
     }

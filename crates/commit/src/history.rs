@@ -263,6 +263,9 @@ impl PaimonCommitter {
             }
             judged = guard::judge(&state, &view, rules);
         }
+        if matches!(judged, Judged::Equal | Judged::AheadByPrefix(_)) {
+            self.know_newest_published(saved, &state, &own)?;
+        }
         // A commit that lacks its COMPACT half is not done: whoever restores commits it again.
         if let Judged::AheadByPrefix(there) = &mut judged
             && let Some(unfinished) = guard::unfinished(&state, there, rules)
@@ -270,6 +273,31 @@ impl PaimonCommitter {
             there.retain(|entry| entry.identifier != unfinished);
         }
         Ok(self.standing_of(judged, &own))
+    }
+
+    /// Where everything of this job that is retained lies above the newest commit that the checkpoint knows to
+    /// be published, and that one is expired, the checkpoint is its note: without it no attempt could tell
+    /// whether what is restored is published \[R-4].
+    fn know_newest_published(
+        &mut self,
+        saved: &Saved,
+        state: &SavedState,
+        own: &Own,
+    ) -> Result<()> {
+        let (Some(known), Some(next)) = (&state.newest_published, saved.committables.first())
+        else {
+            return Ok(());
+        };
+        let floor = own.floor.unwrap_or(SnapshotId::FIRST);
+        let noted = self.noted.as_ref().map(|note| note.identifier);
+        if known.id.next() == floor && noted < Some(known.identifier) {
+            let extras = committable::decode(next)?.extras;
+            self.ledger.remember_note(Entry {
+                positions: extras.and_then(|extras| extras.replaces),
+                ..known.clone()
+            });
+        }
+        Ok(())
     }
 
     pub(crate) async fn saved_state(&self, saved: &Saved, own: &Own) -> Result<SavedState> {

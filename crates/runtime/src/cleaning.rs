@@ -5,19 +5,26 @@
 //! yet, nor what is garbage, which the target decides.
 
 use arrow::array::RecordBatch;
-use tidegate_recovery::{JobCheckpoints, Registry, run_prefix};
-use tidegate_sink::{Committable, Epoch, Run, RunPrefix, Target};
+use tidegate_recovery::{Registry, run_prefix};
+use tidegate_sink::{Committable, Epoch, ErrorKind, Run, RunPrefix, Target};
 
 use crate::error::RuntimeError;
 use crate::job::Parts;
 
-/// The committables of all retained records; `None` where one cannot be read, since what it holds may
-/// be needed.
-pub(crate) async fn recorded(records: &JobCheckpoints) -> Option<Vec<Committable>> {
+/// The committables of all retained records, listed now: a run that was replaced may have recorded beside
+/// the one that cleans. `None` where they cannot be listed or one cannot be read, since what it holds may be
+/// needed; one that retention has removed since holds nothing.
+pub(crate) async fn recorded(parts: &Parts, run: &Run) -> Option<Vec<Committable>> {
+    let mut records = parts.checkpoints.job(&run.job, &run.user);
+    if let Err(error) = records.load().await {
+        tracing::warn!(%error, "what earlier runs left is not removed: it may be needed");
+        return None;
+    }
     let mut pending = Vec::new();
     for listed in records.list() {
         match records.read(listed.id).await {
             Ok(record) => pending.extend(record.committables),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => {
                 tracing::warn!(%error, "what earlier runs left is not removed: it may be needed");
                 return None;
@@ -55,11 +62,8 @@ pub(crate) async fn clean(
 pub(crate) async fn after_a_fence(parts: &Parts, epoch: Epoch) {
     match visible_successor(parts, epoch).await {
         Ok(Some(newer)) => {
-            let mut records = parts.checkpoints.job(&newer.job, &newer.user);
             let own = run_prefix(&newer.user, epoch);
-            if records.load().await.is_ok()
-                && let Some(pending) = recorded(&records).await
-            {
+            if let Some(pending) = recorded(parts, &newer).await {
                 let target = parts.target.as_ref();
                 clean(target, &parts.registry, &newer, &[own], &pending).await;
             }

@@ -587,7 +587,7 @@ impl Coordinator<'_> {
 
     /// All committables that may still be published.
     async fn pending(&mut self) -> Option<Vec<Committable>> {
-        let mut pending = cleaning::recorded(&self.records).await?;
+        let mut pending = cleaning::recorded(self.parts, &self.run).await?;
         let waiting = self.commits.waiting().chain(&self.unrecorded);
         pending.extend(waiting.map(|p| p.committable.clone()));
         Some(pending)

@@ -245,6 +245,11 @@ impl Checker {
         // finds out and removes it [C-51a]. What it names may be gone already.
         let oldest = self.visible.keys().next().copied();
         if ours && self.disturbed.expiry && oldest.is_some_and(|oldest| id < oldest) {
+            // Killed before it had, it leaves that snapshot and what it names: who cleans up deletes nothing
+            // that a snapshot names, wherever it lies.
+            if let Ok(buried) = self.read(decoded, &bytes).await {
+                self.expired.extend(buried.needs);
+            }
             return Ok(());
         }
         let seen = Arc::new(self.read(decoded, &bytes).await?);

@@ -300,8 +300,12 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The newest records of a job are gone, or all of them.
+    /// The newest records of a job are gone, or all of them, and with them whatever ran on that machine: who
+    /// goes on without them cannot know of a process that still publishes what they held.
     async fn lose_records(&mut self, job: usize) -> Result<(), String> {
+        for at in self.alive_of(job) {
+            self.kill(ProcessId(at)).await?;
+        }
         let records = self.records(job).await?;
         let lost = 1 + self.choices.below("how many", records.len().max(1) as u32) as usize;
         for (id, path) in records.iter().rev().take(lost) {

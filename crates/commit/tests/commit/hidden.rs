@@ -100,3 +100,78 @@ async fn a_snapshot_buried_below_a_foreign_one_is_no_commit() {
     };
     assert_eq!(published.version, 4);
 }
+
+/// Commits of which only the files tell, since others expired their snapshots: the note that is
+/// left for them speaks of the newest one, and no older one hides it (found by simulation, seeds 1836, 4423).
+#[tokio::test]
+async fn a_commit_known_by_its_files_leaves_no_note_in_the_place_of_a_newer_one() {
+    for noted in [true, false] {
+        let table = Table::memory(&[]).await;
+        let mut first = table.committer(&run("user", 1)).await;
+        let mut made = Vec::new();
+        for n in 1..=3 {
+            let c = table.committable(&first, n, (n > 1).then(|| n - 1)).await;
+            assert!(is_published(&first.commit(&c).await.unwrap()));
+            made.push(c);
+        }
+        if noted {
+            first.leave_note().await.unwrap();
+        }
+        let mut rival = table.committer(&run_of("rival", "rival", 1)).await;
+        let theirs = table.committable(&rival, 1, None).await;
+        assert!(is_published(&rival.commit(&theirs).await.unwrap()));
+        // Without a note the newest one is retained.
+        for id in 1..=(if noted { 3 } else { 2 }) {
+            let path = layout::snapshot_path(SnapshotId(id));
+            table.store.delete(&path).await.unwrap();
+        }
+        let mut next = table.committer(&run("user", 2)).await;
+        for c in &made[..2] {
+            let outcome = next.commit(c).await.unwrap();
+            assert!(
+                matches!(outcome, Outcome::AlreadyPublished(_)),
+                "{outcome:?}"
+            );
+        }
+        let history = next.history().await.unwrap();
+        assert_eq!(history.newest.unwrap().identifier.0, 3);
+        assert_eq!(history.positions, Some(positions(3)));
+    }
+}
+
+/// The newest commit that the checkpoint knows stood right below what is retained, and the note is
+/// an older one: what the checkpoint holds was judged not to be published, and so it is published (found by
+/// simulation, seed 11968: it was refused for ever, with no way out).
+#[tokio::test]
+async fn a_checkpoint_stands_for_the_expired_commit_that_it_knows() {
+    let table = Table::memory(&[]).await;
+    let mut first = table.committer(&run("user", 1)).await;
+    let mut newest = None;
+    for n in 1..=2 {
+        let c = table.committable(&first, n, (n > 1).then(|| n - 1)).await;
+        let Outcome::Published(published) = first.commit(&c).await.unwrap() else {
+            panic!()
+        };
+        newest = Some(published);
+        if n == 1 {
+            first.leave_note().await.unwrap();
+        }
+    }
+    let third = table.committable(&first, 3, Some(2)).await;
+    let mut rival = table.committer(&run_of("rival", "rival", 1)).await;
+    let theirs = table.committable(&rival, 1, None).await;
+    assert!(is_published(&rival.commit(&theirs).await.unwrap()));
+    for id in 1..=2 {
+        let path = layout::snapshot_path(SnapshotId(id));
+        table.store.delete(&path).await.unwrap();
+    }
+    let saved = Saved {
+        committables: vec![third.clone()],
+        newest_published: newest,
+        positions: Some(positions(3)),
+    };
+    let mut next = table.committer(&run("user", 2)).await;
+    assert_eq!(next.standing(&saved).await.unwrap(), Standing::Equal);
+    let outcome = next.commit(&third).await.unwrap();
+    assert!(is_published(&outcome), "{outcome:?}");
+}

@@ -13,7 +13,8 @@ use crate::cleaning;
 use crate::error::RuntimeError;
 use crate::job::Parts;
 
-/// Whether the job went on since it was looked at: another record, or another run.
+/// Whether the job went on since it was looked at: another record, be it a smaller one of a run that was
+/// replaced, or another run.
 pub(super) async fn went_on(
     parts: &Parts,
     found: &Found,
@@ -21,7 +22,7 @@ pub(super) async fn went_on(
 ) -> Result<bool, RuntimeError> {
     let mut records = parts.checkpoints.job(&parts.job, &found.user);
     records.load().await?;
-    if records.largest() != found.records.largest() {
+    if records.list() != found.records.list() {
         return Ok(true);
     }
     let known = found.status.newest().map(|run| run.registration.epoch());
@@ -48,7 +49,7 @@ pub(super) async fn left_behind(
     if earlier.is_empty() && found.status.newest().is_none_or(ended_well) {
         return false;
     }
-    let Some(pending) = cleaning::recorded(&found.records).await else {
+    let Some(pending) = cleaning::recorded(parts, &newest).await else {
         return false;
     };
     let recorded = found.record.as_ref().map(|record| record.epoch) == Some(newest.epoch);

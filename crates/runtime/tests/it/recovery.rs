@@ -510,6 +510,47 @@ async fn r_13_a_fenced_run_removes_what_it_wrote_after_its_successor_had_cleaned
     rig.assert_exactly_once(200);
 }
 
+/// A run that was taken for dead records once more beside its successor: what that record names is
+/// not removed, although the successor had listed the records before (found by simulation, seed 7993).
+#[tokio::test(start_paused = true)]
+async fn r_13_a_record_that_came_since_the_start_keeps_its_files() {
+    let mut rig = Rig::new(rows_in_splits(1, 40));
+    rig.settings.checkpoints.retain = 1_000;
+    rig.killed_after(MS(100)).await;
+    let orphan = rig.lake.orphans().pop().unwrap();
+    let records = rig.records().await;
+    let mut late = records
+        .into_iter()
+        .rfind(|record| !record.committables.is_empty())
+        .unwrap();
+    late.id = CheckpointId(late.id.0 + 1_000);
+    let mut held = late.committables.pop().unwrap();
+    let mut payload: serde_json::Value = serde_json::from_slice(&held.payload).unwrap();
+    payload["files"] = serde_json::json!([orphan]);
+    held.payload = serde_json::to_vec(&payload).unwrap();
+    late.committables = vec![held];
+    let mut records = rig.checkpoints().job(&job(), &late.user);
+    let happens = async move { records.write(&late).await.unwrap() };
+    let target = Meddled {
+        lake: rig.lake.clone(),
+        // The first one only looks.
+        left: AtomicUsize::new(2),
+        happens: std::sync::Mutex::new(Some(Box::pin(happens))),
+    };
+    let second = Job::builder(job())
+        .source(rig.source.clone())
+        .target(std::sync::Arc::new(target))
+        .checkpoints(rig.checkpoints())
+        .registry(rig.registry())
+        .settings(rig.settings.clone())
+        .build()
+        .unwrap();
+    let end = second.run(StopSignal::never()).await;
+    assert!(matches!(end, Ok(JobEnd::Finished(_))), "{end:?}");
+    assert_twice(&rig, 200, &[]);
+    assert_eq!(rig.lake.orphans(), [orphan]);
+}
+
 /// What a crash left goes only once the new run has a record and a visible commit.
 #[tokio::test(start_paused = true)]
 async fn r_13_left_overs_stay_until_the_own_run_is_visible() {
