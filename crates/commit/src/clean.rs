@@ -184,7 +184,7 @@ async fn survey(
         meta: &meta,
         open: candidates.by_name.keys().cloned().collect(),
         manifests: HashSet::new(),
-        changelog: false,
+        may_lack: false,
     };
     let has_snapshot = references
         .table(run, oldest, &listed_paths(&listed))
@@ -305,6 +305,19 @@ impl Candidates {
     }
 }
 
+/// Where the part of these ids without a gap begins that ends with the newest: expiry takes the oldest
+/// first, so what stands below a gap is no history.
+fn unbroken(ids: &[SnapshotId]) -> SnapshotId {
+    let mut from = ids.last().copied().unwrap_or(SnapshotId(0));
+    for id in ids.iter().rev().skip(1) {
+        if id.next() != from {
+            break;
+        }
+        from = *id;
+    }
+    from
+}
+
 /// True where the files of `above` are those of `below`, which stands, and of its own change.
 fn is_chained(below: &SnapshotFact, above: &SnapshotFact) -> bool {
     above.based_on.is_some() && guard::is_below(above, below)
@@ -317,8 +330,9 @@ struct References<'a> {
     open: HashSet<String>,
     /// Manifests whose entries were read.
     manifests: HashSet<String>,
-    /// A long-lived changelog is being read.
-    changelog: bool,
+    /// What is being read may name lists that are gone: a long-lived changelog outlives its delta lists
+    /// [F-14.9], and a snapshot below a gap was put there late, when its lists had expired [C-51a].
+    may_lack: bool,
 }
 
 impl References<'_> {
@@ -391,10 +405,12 @@ impl References<'_> {
             let Some(newest) = ids.last().copied() else {
                 break;
             };
+            let history = unbroken(&ids);
             for chunk in ids.chunks(256) {
                 for visible in self.meta.snapshots_of(chunk.to_vec()).await? {
                     let fact = visible.fact()?;
                     let chained = below.is_some_and(|below| is_chained(&below, &fact));
+                    self.may_lack = fact.id < history;
                     has_snapshot |= self.snapshot(run, oldest, &visible, chained).await?;
                     below = Some(fact);
                 }
@@ -407,11 +423,11 @@ impl References<'_> {
                 || layout::changelog_id(name).is_some()
                 || layout::snapshot_id(name).is_some();
             if snapshot && let Some(visible) = self.meta.snapshot_at(path).await? {
-                self.changelog = layout::changelog_id(name).is_some();
+                self.may_lack = layout::changelog_id(name).is_some();
                 self.whole(&visible.snapshot).await?;
             }
         }
-        self.changelog = false;
+        self.may_lack = false;
         Ok(has_snapshot)
     }
 
@@ -471,9 +487,8 @@ impl References<'_> {
     async fn list(&mut self, list: &ListRef, id: SnapshotId, entries: bool) -> Result<()> {
         self.used(&list.name);
         let manifests = match self.meta.list(list, id).await {
-            // Long-lived changelogs outlive their delta lists [F-14.9]. Everywhere else a missing list
-            // ends the clean-up: what it held cannot be known (B30).
-            Err(CommitError::Missing { .. }) if self.changelog => return Ok(()),
+            // Everywhere else a missing list ends the clean-up: what it held cannot be known (B30).
+            Err(CommitError::Missing { .. }) if self.may_lack => return Ok(()),
             other => other?,
         };
         for manifest in manifests {

@@ -619,10 +619,15 @@ impl Names<'_> {
                     .map_or_else(|| "unknown".to_owned(), |e| e.to_string()),
                 found.id
             ),
-            Fence::Positions { expected, found } => format!(
-                "{commit} expects to replace the source positions {expected}, the table has {}: another run went on with this job",
-                found.map_or_else(|| "none".to_owned(), |d| d.to_string())
-            ),
+            Fence::Positions { expected, found } => {
+                let say =
+                    |d: &Option<_>| d.map_or_else(|| "none".to_owned(), |d: Digest| d.to_string());
+                format!(
+                    "{commit} expects to replace the source positions {}, the table has {}: another run went on with this job",
+                    say(expected),
+                    say(found)
+                )
+            }
             Fence::Overtaken { found } => format!(
                 "{commit} is not in the table, but commit {} of the same user is (snapshot {}): another run went on with this job",
                 found.identifier, found.id

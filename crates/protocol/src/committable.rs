@@ -27,7 +27,8 @@ pub struct Committable {
     pub seen: Seen,
     /// Hash of the source positions once it is published; `None` where the engine keeps them.
     pub positions: Option<Digest>,
-    /// Hash of the positions that it expects to replace \[R-9]; `None` = nothing to compare.
+    /// Hash of the positions that it expects to replace \[R-9]; `None` = it is the first one of its job, or
+    /// names no positions at all.
     pub replaces: Option<Digest>,
     /// Event time, epoch milliseconds; the smallest i64 counts as missing \[C-38].
     pub watermark: Option<i64>,

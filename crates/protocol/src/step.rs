@@ -220,8 +220,8 @@ pub enum Fence {
     },
     /// The source positions in the table are not those that this commit expects to replace \[R-9].
     Positions {
-        /// Expected.
-        expected: Digest,
+        /// Expected; `None` = it is the first one of its job.
+        expected: Option<Digest>,
         /// Recorded; `None` where the job has no commit in the table.
         found: Option<Digest>,
     },

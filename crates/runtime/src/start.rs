@@ -182,6 +182,12 @@ async fn begin(parts: &Parts, ways: &mut Ways, first: bool) -> Result<Option<Beg
     let run = parts.registry.claim(&claim(parts, &found, ways)).await?;
     parts.claimed(run.epoch);
     tracing::info!(job = %run.job, epoch = %run.epoch, restored = ?run.restored.map(|id| id.0), "run");
+    // Until the claim an older run could still record: then that is the place to go on from.
+    let mut recorded = parts.checkpoints.job(&run.job, &run.user);
+    recorded.load().await?;
+    if recorded.largest() != found.records.largest() {
+        return Ok(None);
+    }
     parts.show(|progress| progress.phase = Phase::Recovering);
     let mut committer = open_committer(parts, &run).await?;
     let settled = match settle(parts, &found, ways, &run, committer.as_mut()).await? {

@@ -31,6 +31,8 @@ pub(crate) struct Disturbed {
     pub(crate) expiry: bool,
     /// A person goes back to an older checkpoint, or records are lost.
     pub(crate) rewound: bool,
+    /// There are snapshots that do not say what they were built on. Every promise holds.
+    pub(crate) unchained: bool,
 }
 
 impl Disturbed {
@@ -614,8 +616,9 @@ impl Checker {
         let id = i64::try_from(published.version).unwrap_or(i64::MAX);
         let all = self.ever.get(&id).map(Vec::as_slice).unwrap_or_default();
         let Some(seen) = all.iter().find(|seen| seen.token == published.token) else {
-            // Only files tell of a commit whose snapshot expired; then there is no token.
-            if published.token.is_empty() && self.disturbed.any() {
+            // Only files tell of a commit whose snapshot expired, or lies below one that does not say what it
+            // was built on; then there is no token.
+            if published.token.is_empty() && (self.disturbed.any() || self.disturbed.unchained) {
                 return Ok(());
             }
             return Err(format!(

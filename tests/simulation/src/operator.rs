@@ -234,7 +234,8 @@ impl World<'_> {
             JobEnded::Mismatch(why) if !disturbed.any() => {
                 return Err(format!("R-7: {id} stops without a reason: {why}"));
             }
-            JobEnded::Fenced(why) if !self.processes[id.0].rivalled => {
+            // Where history expires, what became of a commit before may look like the work of another run.
+            JobEnded::Fenced(why) if !self.processes[id.0].rivalled && !disturbed.expiry => {
                 return Err(format!("R-5: {id} is fenced without a rival: {why}"));
             }
             JobEnded::Final(why) if !disturbed.any() && !refused => {
@@ -300,12 +301,8 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The newest records of a job are gone, or all of them, and with them whatever ran on that machine: who
-    /// goes on without them cannot know of a process that still publishes what they held.
+    /// The newest records of a job are gone, or all of them.
     async fn lose_records(&mut self, job: usize) -> Result<(), String> {
-        for at in self.alive_of(job) {
-            self.kill(ProcessId(at)).await?;
-        }
         let records = self.records(job).await?;
         let lost = 1 + self.choices.below("how many", records.len().max(1) as u32) as usize;
         for (id, path) in records.iter().rev().take(lost) {

@@ -160,6 +160,7 @@ impl Plan {
             racing: self.foreigners.racing,
             expiry: !self.expiries.is_empty(),
             rewound: self.rewinds || self.loses_records,
+            unchained: self.foreigners.count > 0,
         }
     }
 

@@ -4,7 +4,7 @@
 use tidegate_commit::{ActiveAt, PositionMarks, committable};
 use tidegate_model::layout;
 use tidegate_recovery::{CheckpointRecord, decode};
-use tidegate_sink::Epoch;
+use tidegate_sink::{CheckpointId, Epoch};
 
 use crate::target::data_path;
 
@@ -18,21 +18,34 @@ struct Held {
 }
 
 /// The records of one job, as far as they matter.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Saved {
     largest: u64,
+    at: (Epoch, CheckpointId),
     newest: Vec<Held>,
+}
+
+impl Default for Saved {
+    fn default() -> Self {
+        Self {
+            largest: 0,
+            at: (Epoch(0), CheckpointId(0)),
+            newest: Vec::new(),
+        }
+    }
 }
 
 impl Saved {
     /// A record was written.
     pub(crate) fn recorded(&mut self, path: &str, bytes: &[u8]) -> Result<(), String> {
         let record: CheckpointRecord = decode(bytes, path).map_err(|e| e.to_string())?;
-        // A zombie may record a number that retention has freed; nobody goes on from it.
-        if record.id.0 < self.largest {
+        self.largest = self.largest.max(record.id.0);
+        // A zombie may record a number that retention has freed, or a larger one under the eyes of its
+        // successor: nobody goes on from it.
+        if (record.epoch, record.id) < self.at {
             return Ok(());
         }
-        self.largest = record.id.0;
+        self.at = (record.epoch, record.id);
         self.newest.clear();
         for framed in &record.committables {
             let decoded = committable::decode(framed).map_err(|e| e.to_string())?;

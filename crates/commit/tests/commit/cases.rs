@@ -311,7 +311,7 @@ async fn b16_without_marker_note_or_live_file_it_is_unknown_and_nothing_is_publi
     let mut message = decoded.java.messages[0].clone();
     message.data.deleted_files = std::mem::take(&mut message.data.new_files);
     let mut rival = table.committer(&run_of("rival", "rival", 2)).await;
-    let delete = combine(&rival, 6, None, vec![message]);
+    let delete = combine(&rival, 6, Some(5), vec![message]);
     assert!(is_published(&rival.commit(&delete).await.unwrap()));
     table.store.delete(&format!("{PUBLISH}6")).await.unwrap();
 
@@ -330,7 +330,7 @@ async fn after_an_expiry(table: &Table, with_note: bool) -> Committable {
     }
     let mut rival = table.committer(&run_of("rival", "rival", 1)).await;
     for n in 1..=5 {
-        let c = table.committable(&rival, n, None).await;
+        let c = table.committable(&rival, n, (n > 1).then(|| n - 1)).await;
         assert!(is_published(&rival.commit(&c).await.unwrap()));
     }
     for id in 1..=5 {
@@ -462,7 +462,7 @@ async fn b22_four_conflicts_later_the_same_files_are_there_once() {
     for n in 1..=4u64 {
         faults.rule(Rule::new(Fault::Late).on(Op::Create).path(PUBLISH).always());
         let _ = slow.commit(&one).await.unwrap();
-        let c = table.committable(&rival, n, None).await;
+        let c = table.committable(&rival, n, (n > 1).then(|| n - 1)).await;
         assert!(is_published(&rival.commit(&c).await.unwrap()));
         faults.heal();
         faults.release().await;

@@ -167,7 +167,7 @@ async fn a_commit_dropped_at_any_await_is_settled_by_the_next_call() {
 async fn the_table_moves_on(table: &Table) {
     let mut rival = table.committer(&run_of("rival", "rival", 1)).await;
     for n in 1..=5u64 {
-        let theirs = table.committable(&rival, n, None).await;
+        let theirs = table.committable(&rival, n, (n > 1).then(|| n - 1)).await;
         assert!(is_visible(&rival.commit(&theirs).await.unwrap()));
     }
     let newest = latest_snapshot(&table.store).await.unwrap().unwrap().id;
@@ -241,9 +241,9 @@ async fn a_lost_race_leaves_no_file_behind() {
     let rival = table.committer(&common::run_of("rival", "rival", 1)).await;
     let mut rival = rival;
     for n in 1..=4u64 {
-        let theirs = table.committable(&rival, n, None).await;
+        let theirs = table.committable(&rival, n, (n > 1).then(|| n - 1)).await;
         assert!(is_visible(&rival.commit(&theirs).await.unwrap()));
-        let ours = table.committable(&mine, n, None).await;
+        let ours = table.committable(&mine, n, (n > 1).then(|| n - 1)).await;
         assert!(is_visible(&mine.commit(&ours).await.unwrap()));
     }
     let seen = table.check().await;

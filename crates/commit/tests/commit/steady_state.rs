@@ -141,7 +141,7 @@ async fn many_commits_merge_their_manifests_and_lose_nothing() {
                 .await,
             table.message(committer.run(), "z", 1).await,
         ];
-        let c = combine(&committer, n, None, messages);
+        let c = combine(&committer, n, (n > 1).then(|| n - 1), messages);
         assert!(is_published(&committer.commit(&c).await.unwrap()));
     }
     let seen = table.check().await;
@@ -328,7 +328,7 @@ async fn a_committer_that_slept_while_the_table_was_expired_finds_the_end() {
     sleeper.leave_note().await.unwrap();
     let mut rival = table.committer(&run_of("rival", "rival", 1)).await;
     for n in 1..=6 {
-        let c = table.committable(&rival, n, None).await;
+        let c = table.committable(&rival, n, (n > 1).then(|| n - 1)).await;
         assert!(is_published(&rival.commit(&c).await.unwrap()));
     }
     for id in 1..=4 {
@@ -385,7 +385,7 @@ async fn a_zombie_that_slept_over_everything_is_fenced_by_the_registration_of_it
     let two = table.committable(&sleeper, 2, Some(1)).await;
     let mut rival = table.committer(&run_of("rival", "rival", 1)).await;
     for n in 1..=3 {
-        let c = table.committable(&rival, n, None).await;
+        let c = table.committable(&rival, n, (n > 1).then(|| n - 1)).await;
         assert!(is_published(&rival.commit(&c).await.unwrap()));
     }
     for id in 1..=3 {

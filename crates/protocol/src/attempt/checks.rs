@@ -76,10 +76,11 @@ impl Attempt {
         }
         if self.done_append().is_none()
             && self.rules().on(Rule::PositionsCompared)
-            && let Some(expected) = c.replaces
+            && (c.replaces.is_some() || c.positions.is_some())
         {
-            let found = self.ledger.newest_positions(None, self.rules());
-            if found != Some(expected) && (found.is_some() || self.knows_all()) {
+            // Who names positions and replaces none is the first one of its job.
+            let (expected, found) = (c.replaces, self.ledger.newest_positions(None, self.rules()));
+            if found != expected && (found.is_some() || self.knows_all()) {
                 return self.fenced(Fence::Positions { expected, found });
             }
         }
@@ -151,7 +152,7 @@ impl Attempt {
             && self.rules().on(Rule::PositionsOnSkip)
         {
             return self.fenced(Fence::Positions {
-                expected,
+                expected: Some(expected),
                 found: Some(found),
             });
         }

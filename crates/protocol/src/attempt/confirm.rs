@@ -256,9 +256,8 @@ impl Attempt {
     pub(super) fn on_unsure(&mut self, draft: &Draft, its_files_live: bool) {
         self.confirming = None;
         if its_files_live {
-            // By this snapshot or by another one of the same content: what it names may be in use. What is
-            // told is this one, which was created: a commit is no version without a number.
-            return self.finish_half(Some(Entry::of_draft(draft)));
+            // By this snapshot or by another one of the same content: what it names may be in use.
+            return self.finish_half(None);
         }
         let (from, to) = (draft.id, draft.id);
         self.give_up(Outcome::Refused(Refusal::HistoryMissing { from, to }));

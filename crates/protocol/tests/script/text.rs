@@ -619,7 +619,7 @@ fn outcome(outcome: &Outcome) -> String {
         }
         Outcome::Fenced(Fence::Positions { expected, found }) => format!(
             "fenced positions expected={} found={}",
-            name(*expected),
+            some(expected.map(name)),
             some(found.map(name))
         ),
         Outcome::Refused(refusal) => format!("refused {}", self::refusal(refusal)),
