@@ -250,7 +250,9 @@ impl Job {
         };
         if let Some(how) = how {
             self.mark(how, reason.as_deref(), patience).await;
-        } else {
+        }
+        // Fenced, or failed where a newer run had taken over by then.
+        if end.is_err() {
             self.clean_after_itself().await;
         }
         self.parts.show(|progress| progress.phase = Phase::Ended);
@@ -273,13 +275,14 @@ impl Job {
         let (registry, job) = (&self.parts.registry, &self.parts.job);
         let marking = registry.end_if_newest(job, Epoch(epoch), &ended);
         match timeout(patience, marking).await {
-            Ok(Ok(_)) => {}
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) => self.parts.claimed(Epoch(epoch)),
             Ok(Err(error)) => tracing::warn!(%error, "the run is not marked as ended"),
             Err(_) => tracing::warn!(?patience, "the run is not marked as ended: no answer"),
         }
     }
 
-    /// What a fenced run has left, best effort \[R-13].
+    /// What a run has left that a newer one has replaced, best effort \[R-13].
     async fn clean_after_itself(&self) {
         let epoch = self.parts.claimed.swap(0, Ordering::Relaxed);
         if epoch == 0 {

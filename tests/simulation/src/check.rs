@@ -18,28 +18,10 @@ use tidegate_sink::{Positions, Published};
 use tidegate_storage::{Op, Store};
 
 use crate::gate::{CHECKPOINTS, TABLE};
-use crate::rows::{self, Input};
+use crate::plan::Disturbed;
+use crate::rows::{self, Input, is_within, of_job, surplus};
 use crate::saved::{self, Saved, job_of_record};
 use crate::target::data_path;
-
-/// What must hold is weaker where somebody outside the protocol interferes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Disturbed {
-    /// A foreign committer puts over what is there.
-    pub(crate) racing: bool,
-    /// A foreign process expires snapshots.
-    pub(crate) expiry: bool,
-    /// A person goes back to an older checkpoint, or records are lost.
-    pub(crate) rewound: bool,
-    /// There are snapshots that do not say what they were built on. Every promise holds.
-    pub(crate) unchained: bool,
-}
-
-impl Disturbed {
-    pub(crate) fn any(self) -> bool {
-        self.racing || self.expiry || self.rewound
-    }
-}
 
 /// One snapshot as it was seen.
 #[derive(Debug)]
@@ -532,6 +514,12 @@ impl Checker {
 
     /// Invariant 7: sequence numbers of a job in a bucket never overlap.
     fn sequences(&self, seen: &Seen) -> Judged {
+        // Without buckets there are none.
+        let in_bucket =
+            |path: &String| path.starts_with("bucket-") && !path.starts_with("bucket--");
+        if !seen.needs.iter().any(in_bucket) {
+            return Ok(());
+        }
         let mut ranges: BTreeMap<(i32, String), Vec<(i64, i64)>> = BTreeMap::new();
         let lists = [
             &seen.snapshot.base_manifest_list,
@@ -793,30 +781,6 @@ impl Checker {
             .map(|(id, seen)| format!("{id}:{}", seen.rows.len()));
         ids.collect::<Vec<_>>().join(" ")
     }
-}
-
-fn of_job(rows: &[i64], job: usize) -> Vec<i64> {
-    let own = rows.iter().copied();
-    own.filter(|row| rows::job_of(*row) == Some(job)).collect()
-}
-
-/// Ascending lists, the first one part of the second, with repetitions.
-fn is_within(part: &[i64], whole: &[i64]) -> bool {
-    let mut rest = whole.iter();
-    part.iter().all(|row| rest.any(|other| other == row))
-}
-
-/// What is in the first ascending list beyond the second.
-fn surplus(rows: &[i64], expected: &[i64]) -> Vec<i64> {
-    let mut rest = expected.iter().peekable();
-    let mut surplus = Vec::new();
-    for row in rows {
-        while rest.next_if(|next| *next < row).is_some() {}
-        if rest.next_if(|next| *next == row).is_none() {
-            surplus.push(*row);
-        }
-    }
-    surplus
 }
 
 fn sha256(bytes: &[u8]) -> String {

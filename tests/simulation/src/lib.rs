@@ -26,6 +26,7 @@ pub mod mutants;
 mod operator;
 mod others;
 mod plan;
+mod readers;
 mod rows;
 mod saved;
 pub mod schedule;

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tidegate_runtime::{CheckpointSettings, CommitSettings, RestartStrategy, Settings};
 
-use crate::check::Disturbed;
 use crate::choices::Choices;
 use crate::rows::Input;
 use crate::target::Layout;
@@ -33,6 +32,23 @@ pub(crate) struct Foreigners {
     pub(crate) count: u32,
     pub(crate) commits: u32,
     pub(crate) racing: bool,
+}
+
+/// What must hold is weaker where somebody outside the protocol interferes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Disturbed {
+    /// A foreign committer puts over what is there.
+    pub(crate) racing: bool,
+    /// A foreign process expires snapshots.
+    pub(crate) expiry: bool,
+    /// A person goes back to an older checkpoint, or records are lost.
+    pub(crate) rewound: bool,
+}
+
+impl Disturbed {
+    pub(crate) fn any(self) -> bool {
+        self.racing || self.expiry || self.rewound
+    }
 }
 
 /// One schedule before its first step.

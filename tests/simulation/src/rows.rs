@@ -188,6 +188,31 @@ pub(crate) fn decode(bytes: &[u8]) -> Vec<i64> {
         .collect()
 }
 
+/// The rows of a job among these.
+pub(crate) fn of_job(rows: &[i64], job: usize) -> Vec<i64> {
+    let own = rows.iter().copied();
+    own.filter(|row| job_of(*row) == Some(job)).collect()
+}
+
+/// Ascending lists, the first one part of the second, with repetitions.
+pub(crate) fn is_within(part: &[i64], whole: &[i64]) -> bool {
+    let mut rest = whole.iter();
+    part.iter().all(|row| rest.any(|other| other == row))
+}
+
+/// What is in the first ascending list beyond the second.
+pub(crate) fn surplus(rows: &[i64], expected: &[i64]) -> Vec<i64> {
+    let mut rest = expected.iter().peekable();
+    let mut surplus = Vec::new();
+    for row in rows {
+        while rest.next_if(|next| *next < row).is_some() {}
+        if rest.next_if(|next| *next == row).is_none() {
+            surplus.push(*row);
+        }
+    }
+    surplus
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

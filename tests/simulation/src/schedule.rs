@@ -15,7 +15,7 @@ pub struct Report {
     pub(crate) choices: Vec<Choice>,
     /// Requests let through.
     pub steps: u64,
-    /// A digest of every request in order, and of every object at the end.
+    /// A digest of every request in order, and of every object at the end where there is a trace.
     pub hash: u64,
     /// What happened, a line each, where asked for.
     pub trace: Vec<String>,
@@ -96,7 +96,11 @@ async fn within(choices: &mut Choices, trace: bool) -> Report {
         let outline = world.checker.outline();
         world.say(|| format!("BROKEN: {why}; snapshots:rows {outline}"));
     }
-    let objects = world.digest().await;
+    // Only a trace is compared with another one.
+    let objects = match trace {
+        true => world.digest().await,
+        false => 0,
+    };
     Report {
         verdict,
         choices: Vec::new(),
