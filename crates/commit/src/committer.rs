@@ -366,6 +366,11 @@ impl PaimonCommitter {
         let (Some(extras), Some(oldest)) = (&decoded.extras, ids.first()) else {
             return Ok(());
         };
+        // Nothing has expired: it is in what others built on it before it was put over, and goes
+        // with that. A note would say that it cannot.
+        if *oldest <= SnapshotId::FIRST {
+            return Ok(());
+        }
         let below = SnapshotId(oldest.0 - 1);
         found.version = u64::try_from(below.0).unwrap_or(0);
         // A note stands for the newest commit: one that is known to be newer needs none of this, and a note

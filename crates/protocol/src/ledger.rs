@@ -65,6 +65,9 @@ pub struct Ledger {
     /// The user has no commit at or below this id.
     pub(crate) born: Option<SnapshotId>,
     pub(crate) note: Option<Entry>,
+    /// The commit that was put over last: others may have built on it before, so that its files are looked
+    /// for before it is published again.
+    pub(crate) put_over: Option<CommitIdentifier>,
     /// The snapshot of this job (by any user) with the largest epoch.
     pub(crate) newest_epoch: Option<SnapshotFact>,
     pub(crate) buckets: BTreeMap<PartitionId, i32>,
@@ -114,6 +117,7 @@ impl Ledger {
             covered: None,
             born: None,
             note: None,
+            put_over: None,
             newest_epoch: None,
             buckets: BTreeMap::new(),
         }
@@ -154,6 +158,16 @@ impl Ledger {
         (!refuted || !rules.on(Rule::NoteMustStand)).then_some(note)
     }
 
+    /// The newest commit that is known to have been visible above `base`, or at all in an empty table, the
+    /// noted one included: it does not expire before what is below it.
+    pub(crate) fn above(&self, base: Option<SnapshotId>, rules: Rules) -> Option<&Entry> {
+        let noted = self.note.as_ref().filter(|_| rules.on(Rule::NoteMustStand));
+        let known = self.newest().into_iter().chain(noted);
+        known
+            .filter(|e| base.is_none_or(|base| e.id > base))
+            .max_by_key(|e| e.id)
+    }
+
     /// Whose ledger it is.
     pub fn user(&self) -> &CommitUser {
         &self.user
@@ -190,6 +204,7 @@ impl Ledger {
         if replacement.offer_again {
             let ours = &replacement.ours;
             self.entries.remove(&(ours.identifier, ours.half));
+            self.put_over = Some(ours.identifier);
             // A note that was left meanwhile speaks of what stands there no longer: consulted, it would
             // say that the commit is published and expired, and the rows would be lost.
             self.note = self.note.take().filter(|note| note.id < ours.id);

@@ -1,8 +1,8 @@
 //! The mutation switch: proves that each rule is noticed when it is missing.
 //!
 //! Owns: the names of the rules that decision points consult. In a normal build [`Rules::on`] is
-//! `true` at compile time and [`Rules`] has no field; with the feature `mutants` (tests only) one
-//! rule can be off.
+//! `true` at compile time and [`Rules`] has no field; with the feature `mutants` (tests only) rules
+//! can be off.
 
 macro_rules! rules {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
@@ -165,6 +165,9 @@ rules! {
     BuriedInDoubt,
     /// \[R-14]: it is offered again only on an unchanged parent and without later commits.
     OfferedAgainOnlyOnOurParent,
+    /// \[R-14]: what was put over and is offered again is looked for in the base: others may have built on
+    /// it before.
+    PutOverLooked,
     /// \[R-14], \[C-72]: a rollback below our newest commit is noticed.
     RollbackNoticed,
     /// \[C-51a]: a latest below what was seen is asked for again before it counts as a rollback.
@@ -239,8 +242,19 @@ rules! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(not(feature = "mutants"), derive(Default))]
 pub struct Rules {
+    /// A bit per rule.
     #[cfg(feature = "mutants")]
-    off: Option<Rule>,
+    off: u128,
+}
+
+#[cfg(feature = "mutants")]
+const _: () = assert!(Rule::ALL.len() <= 128, "a bit per rule");
+
+#[cfg(feature = "mutants")]
+impl Rule {
+    fn bit(self) -> u128 {
+        1_u128.checked_shl(self as u32).unwrap_or(0)
+    }
 }
 
 impl Rules {
@@ -254,13 +268,22 @@ impl Rules {
     /// True where `rule` is in force.
     #[cfg(feature = "mutants")]
     pub fn on(self, rule: Rule) -> bool {
-        self.off != Some(rule)
+        self.off & rule.bit() == 0
     }
 
     /// All rules but one. Only for tests that prove that its absence is noticed.
     #[cfg(feature = "mutants")]
     pub fn without(rule: Rule) -> Self {
-        Self { off: Some(rule) }
+        Self { off: 0 }.and_without(rule)
+    }
+
+    /// One rule less: where one stands behind another, only the absence of both is noticed.
+    #[cfg(feature = "mutants")]
+    #[must_use]
+    pub fn and_without(self, rule: Rule) -> Self {
+        Self {
+            off: self.off | rule.bit(),
+        }
     }
 }
 
@@ -272,8 +295,8 @@ static LEFT_OUT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize
 impl Default for Rules {
     fn default() -> Self {
         let place = LEFT_OUT.load(std::sync::atomic::Ordering::Relaxed);
-        let off = place.checked_sub(1).and_then(|at| Rule::ALL.get(at));
-        Self { off: off.copied() }
+        let rule = place.checked_sub(1).and_then(|at| Rule::ALL.get(at));
+        rule.map_or(Self { off: 0 }, |rule| Self::without(*rule))
     }
 }
 

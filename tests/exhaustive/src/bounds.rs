@@ -46,6 +46,28 @@ pub struct Bounds {
     pub expired: u8,
     /// Runs remove what earlier ones left behind.
     pub cleaning: bool,
+    /// Files of a checkpoint are written some time before its record.
+    pub apart: bool,
+    /// The published note is left after so many commits and at the end of a run; 0 = never.
+    pub notes: u8,
+    /// Records that stay although they are not needed.
+    pub retained: u8,
+    /// Ended and stopped processes that are started again, in all.
+    pub restarts: u8,
+    /// Starts from an older record than the newest one, in all.
+    pub older: u8,
+    /// A start compares nothing, as that of an engine without the rewind guard.
+    pub unguarded: bool,
+    /// Newest records that get lost, in all.
+    pub forgotten: u8,
+    /// Commits of committers that know nothing of us, in all.
+    pub foreign: u8,
+    /// They put over what is there.
+    pub racing: bool,
+    /// Rollbacks by a person, of one or two snapshots, in all.
+    pub rollbacks: u8,
+    /// Mismatches out of which a person takes a way, in all.
+    pub ways: u8,
     /// `commit.max-retries`.
     pub retries: u8,
     /// The two liveness properties, which cost more than all others together.
@@ -72,10 +94,34 @@ impl Bounds {
             failed: 0,
             expired: 0,
             cleaning: false,
+            apart: false,
+            notes: 0,
+            retained: 1,
+            restarts: 0,
+            older: 0,
+            unguarded: false,
+            forgotten: 0,
+            foreign: 0,
+            racing: false,
+            rollbacks: 0,
+            ways: 0,
             retries: 2,
             liveness: false,
             rules: Rules::default(),
         }
+    }
+
+    /// Somebody outside the protocol takes away what was visible, or goes back: then a snapshot is only
+    /// asked for the rows of its own job, and a job may stop for a person.
+    pub(crate) fn is_disturbed(&self) -> bool {
+        self.racing
+            || self.unguarded
+            || [self.older, self.forgotten, self.rollbacks, self.ways] != [0; 4]
+    }
+
+    /// Numbers of snapshots are never free again, and what stands under one is never another.
+    pub(crate) fn history_stands(&self) -> bool {
+        !self.racing && [self.expired, self.rollbacks, self.ways] == [0; 3]
     }
 
     /// The protocol's settings.
@@ -120,6 +166,13 @@ impl fmt::Display for Bounds {
             (self.stale, "stale read(s)"),
             (self.failed, "failed read(s)"),
             (self.expired, "expiry(-ies)"),
+            (self.notes, "commit(s) per note"),
+            (self.restarts, "start(s) after an end"),
+            (self.older, "start(s) from an older record"),
+            (self.forgotten, "lost record(s)"),
+            (self.foreign, "foreign commit(s)"),
+            (self.rollbacks, "rollback(s)"),
+            (self.ways, "way(s) out"),
         ];
         for (count, what) in all.into_iter().filter(|(count, _)| *count > 0) {
             match count {
@@ -127,8 +180,17 @@ impl fmt::Display for Bounds {
                 _ => write!(f, ", {count} {what}")?,
             }
         }
-        if self.cleaning {
-            f.write_str(", cleaning")?;
+        let set = [
+            (self.cleaning, "cleaning"),
+            (self.apart, "files before records"),
+            (self.unguarded, "no guard"),
+            (self.racing, "foreigners put over"),
+        ];
+        for (_, what) in set.into_iter().filter(|(is_set, _)| *is_set) {
+            write!(f, ", {what}")?;
+        }
+        if self.retained != 1 {
+            write!(f, ", {} records retained", self.retained)?;
         }
         if self.liveness {
             f.write_str(", liveness")?;

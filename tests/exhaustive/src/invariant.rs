@@ -49,6 +49,12 @@ invariants! {
     Hint = "LATEST names what readers see",
     /// Invariant 5.
     Clean = "nothing is left over where nobody crashed",
+    /// \[R-7], \[R-14].
+    Undone = "a rollback that could be told from a crash is not undone",
+    /// \[R-8].
+    Others = "a way out of one job takes nothing of others with it",
+    /// What a person can go back to.
+    Retained = "of the records whose commits are all visible one stays",
     /// What a program does to itself: an answer that no step asked for.
     Turns = "every answer fits its step",
     /// Faults that pass are no reason to give up.

@@ -72,16 +72,59 @@ fn change(file: FileId) -> FileChange {
     }
 }
 
-/// What run `epoch` of a job makes of checkpoint `number`; `before` is the file of the checkpoint
-/// before it, where this one is to compact that too.
-pub fn committable(
-    job: u64,
-    epoch: u64,
-    number: u64,
-    before: Option<FileId>,
-    seen: Seen,
-) -> Option<Committable> {
-    let positions = |number| digest(b'p', [job, 0, number]);
+/// Whose files those of foreign committers are.
+pub const FOREIGN: u64 = 9;
+
+/// The file of a foreign commit.
+pub fn foreign_file(number: u64) -> FileId {
+    file(FOREIGN, 1, number, Of::Rows)
+}
+
+/// The job of a commit user; `None` for a foreign one.
+pub fn job_of(user: &CommitUser) -> Option<u64> {
+    (0..FOREIGN).find(|job| self::user(*job).as_ref() == Some(user))
+}
+
+/// Hash of the positions after chunk `number` of a job; there are none before the first.
+pub fn positions(job: u64, number: u64) -> Option<Digest> {
+    (number > 0).then(|| digest(b'p', [job, 0, number]))
+}
+
+/// The chunk after which these are the positions.
+pub fn chunk_at(job: u64, hash: Option<Digest>) -> u64 {
+    let mut all = 1..10;
+    all.find(|number| positions(job, *number) == hash)
+        .filter(|_| hash.is_some())
+        .unwrap_or(0)
+}
+
+/// What a checkpoint is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Checkpoint {
+    /// Whose.
+    pub job: u64,
+    /// The run.
+    pub epoch: u64,
+    /// Its number.
+    pub identifier: u64,
+    /// The chunk that it brings.
+    pub number: u64,
+    /// The file of the chunk before, where that is to be compacted too.
+    pub before: Option<FileId>,
+    /// The positions that it expects to replace \[R-9].
+    pub replaces: Option<Digest>,
+}
+
+/// What a run makes of a checkpoint.
+pub fn committable(of: &Checkpoint, seen: Seen) -> Option<Committable> {
+    let Checkpoint {
+        job,
+        epoch,
+        identifier,
+        number,
+        before,
+        replaces,
+    } = *of;
     let compact = before.map(|before| Changes {
         added: vec![change(file(job, epoch, number, Of::Compacted))],
         deleted: vec![change(before)],
@@ -89,14 +132,14 @@ pub fn committable(
     });
     Some(Committable {
         user: user(job)?,
-        identifier: CommitIdentifier(i64::try_from(number).ok()?),
+        identifier: CommitIdentifier(i64::try_from(identifier).ok()?),
         digest: digest(b'd', [job, epoch, number]),
         job: Some(job_name(job)?),
         epoch: Some(Epoch(epoch)),
         restored: false,
         seen,
-        positions: Some(positions(number)),
-        replaces: (number > 1).then(|| positions(number - 1)),
+        positions: positions(job, number),
+        replaces,
         watermark: (number == 2).then_some(10),
         append: Changes {
             added: vec![change(file(job, epoch, number, Of::Rows))],
@@ -123,13 +166,63 @@ pub fn new_files(committable: &Committable) -> impl Iterator<Item = FileId> + '_
         .flat_map(|c| c.added.iter().map(|f| f.file))
 }
 
+/// The rows of one job in its own snapshot: those before its positions, each once, unless a person said
+/// that they may be there twice; and as many in all as it says.
+pub fn check_own_rows(
+    draft: &Draft,
+    live: &BTreeSet<FileId>,
+    doubled: &BTreeSet<u64>,
+) -> Result<(), Broken> {
+    let Some(job) = job_of(&draft.user) else {
+        return Ok(());
+    };
+    let own = live.iter().map(|file| chunk(*file));
+    let mut own: Vec<u64> = own.filter(|(of, _)| *of == job).map(|(_, n)| n).collect();
+    own.sort_unstable();
+    let all: Vec<u64> = (1..=chunk_at(job, draft.positions)).collect();
+    let good = match doubled.contains(&job) {
+        true => all.iter().all(|number| own.contains(number)),
+        false => own == all,
+    };
+    if !good {
+        let why = format!(
+            "snapshot {} of job {job} is to hold chunks {all:?} and holds {own:?}",
+            draft.id
+        );
+        return Err(Broken::new(Invariant::Rows, why));
+    }
+    check_total(draft, live)
+}
+
+/// True where each chunk of a job up to `number` is among these files, and once.
+pub fn holds_all(job: u64, number: u64, live: &BTreeSet<FileId>, doubled: bool) -> bool {
+    (1..=number).all(|n| {
+        let of = live.iter().filter(|file| chunk(**file) == (job, n));
+        match of.count() {
+            0 => false,
+            1 => true,
+            _ => doubled,
+        }
+    })
+}
+
+fn check_total(draft: &Draft, live: &BTreeSet<FileId>) -> Result<(), Broken> {
+    let total: i64 = live.iter().map(|file| rows(chunk(*file).1)).sum();
+    if total != draft.total_records {
+        let why = format!(
+            "snapshot {} says {} rows and has {total}",
+            draft.id, draft.total_records
+        );
+        return Err(Broken::new(Invariant::Totals, why));
+    }
+    Ok(())
+}
+
 /// The rows of a snapshot: as many as it says, no chunk twice, none missing below another of its job.
 pub fn check_rows(draft: &Draft, live: &BTreeSet<FileId>) -> Result<(), Broken> {
     let mut chunks: BTreeMap<(u64, u64), Arc<str>> = BTreeMap::new();
-    let mut total = 0;
     for file in live {
         let (job, number) = chunk(*file);
-        total += rows(number);
         let name: Arc<str> = file.to_string().into();
         if let Some(other) = chunks.insert((job, number), name) {
             let why = format!(
@@ -149,12 +242,5 @@ pub fn check_rows(draft: &Draft, live: &BTreeSet<FileId>) -> Result<(), Broken> 
             return Err(Broken::new(Invariant::Rows, why));
         }
     }
-    if total != draft.total_records {
-        let why = format!(
-            "snapshot {} says {} rows and has {total}",
-            draft.id, draft.total_records
-        );
-        return Err(Broken::new(Invariant::Totals, why));
-    }
-    Ok(())
+    check_total(draft, live)
 }

@@ -66,6 +66,39 @@ struct Arguments {
     /// Runs remove what earlier ones left.
     #[arg(long)]
     cleaning: bool,
+    /// Files of a checkpoint are written some time before its record.
+    #[arg(long)]
+    apart: bool,
+    /// The published note is left after so many commits and at the end of a run.
+    #[arg(long, default_value_t = 0)]
+    notes: u8,
+    /// Records that stay although they are not needed.
+    #[arg(long, default_value_t = 1)]
+    retained: u8,
+    /// Ended and stopped processes that are started again.
+    #[arg(long, default_value_t = 0)]
+    restarts: u8,
+    /// Starts from an older record than the newest one.
+    #[arg(long, default_value_t = 0)]
+    older: u8,
+    /// A start compares nothing, as that of an engine without the rewind guard.
+    #[arg(long)]
+    unguarded: bool,
+    /// Newest records that get lost.
+    #[arg(long, default_value_t = 0)]
+    forgotten: u8,
+    /// Commits of committers that know nothing of us.
+    #[arg(long, default_value_t = 0)]
+    foreign: u8,
+    /// They put over what is there.
+    #[arg(long)]
+    racing: bool,
+    /// Rollbacks by a person, of one or two snapshots.
+    #[arg(long, default_value_t = 0)]
+    rollbacks: u8,
+    /// Mismatches out of which a person takes a way.
+    #[arg(long, default_value_t = 0)]
+    ways: u8,
     /// `commit.max-retries`.
     #[arg(long, default_value_t = 2)]
     retries: u8,
@@ -84,6 +117,12 @@ struct Arguments {
     /// Of these only this one, and tell its counterexample.
     #[arg(long, value_name = "RULE")]
     bug: Option<String>,
+    /// Together with these.
+    #[arg(long, value_name = "RULE", requires = "bug")]
+    and: Vec<String>,
+    /// Look only in this of the worlds for deliberate bugs.
+    #[arg(long, value_name = "NUMBER")]
+    world: Option<usize>,
 }
 
 impl Arguments {
@@ -105,6 +144,17 @@ impl Arguments {
             failed: self.failed,
             expired: self.expired,
             cleaning: self.cleaning,
+            apart: self.apart,
+            notes: self.notes,
+            retained: self.retained,
+            restarts: self.restarts,
+            older: self.older,
+            unguarded: self.unguarded,
+            forgotten: self.forgotten,
+            foreign: self.foreign,
+            racing: self.racing,
+            rollbacks: self.rollbacks,
+            ways: self.ways,
             retries: self.retries,
             liveness: self.liveness,
             ..Bounds::quiet(variant, self.committers, self.checkpoints)
@@ -147,7 +197,7 @@ fn tell(reached: usize, unique: usize, took: Duration) {
 }
 
 /// Each rule off in turn; a line each. True where every one is found or named as unseen.
-fn bugs(only: Option<&str>) -> bool {
+fn bugs(only: Option<&str>, and: &[String], world: Option<usize>) -> bool {
     let mut good = true;
     println!(
         "{:<28} {:>5} {:>8} {:>7}  broken",
@@ -164,8 +214,12 @@ fn bugs(only: Option<&str>) -> bool {
         }
         let (mut states, mut took) = (0, Duration::ZERO);
         let mut found = None;
-        for (at, bounds) in worlds::for_bugs().into_iter().enumerate() {
-            let rules = Rules::without(rule);
+        let also = Rule::ALL
+            .iter()
+            .filter(|r| and.iter().any(|n| n == r.name()));
+        let rules = also.fold(Rules::without(rule), |rules, r| rules.and_without(*r));
+        let worlds = worlds::for_bugs().into_iter().enumerate();
+        for (at, bounds) in worlds.filter(|(at, _)| world.is_none_or(|n| n == at + 1)) {
             let explored = find_bug(Bounds { rules, ..bounds }, worlds::MOST_PER_BUG);
             states += explored.reached;
             took += explored.took;
@@ -204,7 +258,7 @@ fn bugs(only: Option<&str>) -> bool {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if arguments.bugs || arguments.bug.is_some() {
-        let good = bugs(arguments.bug.as_deref());
+        let good = bugs(arguments.bug.as_deref(), &arguments.and, arguments.world);
         return if good {
             ExitCode::SUCCESS
         } else {

@@ -6,17 +6,18 @@
 //! protocol, which is the real [`Attempt`], guard, cleaning and retention; when a step is taken
 //! ([`world`](crate::world)).
 
+use crate::bounds::Variant;
 use crate::effects::{End, perform};
 use crate::invariant::{Broken, Invariant};
-use crate::jobs;
+use crate::jobs::{self, Checkpoint};
 use crate::table::Author;
 use crate::words::{self, Name, Story};
-use crate::world::{State, World};
+use crate::world::{Record, State, World};
 use std::sync::Arc;
-use tidegate_model::ids::{CheckpointId, Digest};
+use tidegate_model::ids::{CheckpointId, CommitIdentifier, Digest, SnapshotId};
 use tidegate_protocol::{
     Attempt, Committable, Done, Entry, FileId, Garbage, Half, Ledger, Outcome, Refusal, Seen, Step,
-    retain,
+    Token, retain,
 };
 
 /// What a process is at.
@@ -31,6 +32,8 @@ pub enum Phase {
     },
     /// The next checkpoint is to be recorded.
     Recording,
+    /// The published note is to be left.
+    Noting,
     /// A commit is under way.
     Committing(Box<Attempt>),
     /// All checkpoints are published.
@@ -61,10 +64,24 @@ pub struct Process {
     pub phase: Phase,
     /// Recorded and not known to be published, in order.
     pub queue: Vec<Arc<Committable>>,
-    /// The newest checkpoint that it knows to be recorded.
+    /// The newest checkpoint that it knows to be recorded: identifiers go on above it.
     pub recorded: u64,
+    /// The chunk of its source that it has read last.
+    pub chunk: u64,
+    /// The files of the next one are written.
+    pub written: bool,
     /// The file of that.
     pub last_file: Option<FileId>,
+    /// The positions that its next commit is to replace \[R-9].
+    pub expects: Option<Digest>,
+    /// It has stepped back: where it stands is to be recorded first.
+    pub stepped_back: bool,
+    /// It took a way out.
+    pub resolved: bool,
+    /// Its newest published commit, held for the case that it is put over \[R-14].
+    pub last: Option<Arc<Committable>>,
+    /// Commits since it left the published note.
+    pub unnoted: u8,
     /// What it knows of its commits, between two attempts.
     pub ledger: Option<Ledger>,
     /// Its newest published commit.
@@ -86,7 +103,14 @@ impl Process {
             phase: Phase::Down,
             queue: Vec::new(),
             recorded: 0,
+            chunk: 0,
+            written: false,
             last_file: None,
+            expects: None,
+            stepped_back: false,
+            resolved: false,
+            last: None,
+            unnoted: 0,
             ledger: None,
             newest: None,
             base: 0,
@@ -99,7 +123,7 @@ impl Process {
     pub fn is_live(&self) -> bool {
         matches!(
             self.phase,
-            Phase::Opening { .. } | Phase::Recording | Phase::Committing(_)
+            Phase::Opening { .. } | Phase::Recording | Phase::Noting | Phase::Committing(_)
         )
     }
 
@@ -118,6 +142,14 @@ impl Process {
         match &self.phase {
             Phase::Committing(attempt) => Some(attempt.next()),
             _ => None,
+        }
+    }
+
+    /// What it knows of its commits.
+    pub(crate) fn knows(&self) -> Option<&Ledger> {
+        match &self.phase {
+            Phase::Committing(attempt) => Some(attempt.ledger()),
+            _ => self.ledger.as_ref(),
         }
     }
 
@@ -167,9 +199,10 @@ impl World {
         match &process.phase {
             Phase::Opening { newest } => {
                 let newest = newest.clone();
-                self.restore(state, who, newest, story)?;
+                self.restore(state, who, newest, None, story)?;
             }
-            Phase::Recording => self.record(state, who, story),
+            Phase::Recording => self.record(state, who, story)?,
+            Phase::Noting => self.leave_note(state, who, story),
             Phase::Committing(_) => self.take_step(state, who, end, story)?,
             Phase::Down | Phase::Ended | Phase::Stopped(_) => return Ok(()),
         }
@@ -260,12 +293,95 @@ impl World {
     }
 
     /// The next checkpoint: its files, then its record, created if absent.
-    pub(crate) fn record(&self, state: &mut State, who: usize, story: &mut Story) {
+    pub(crate) fn record(
+        &self,
+        state: &mut State,
+        who: usize,
+        story: &mut Story,
+    ) -> Result<(), Broken> {
         let Some(process) = state.processes.get(who) else {
-            return;
+            return Ok(());
         };
-        let (job, epoch, number) = (process.job, process.epoch, process.recorded + 1);
-        let name = process.name();
+        let (job, name, identifier) = (process.job, process.name(), process.recorded + 1);
+        let stands = process.stepped_back && process.queue.is_empty();
+        let made = match stands {
+            true => None,
+            false => self.make(state, process),
+        };
+        let mut saved = process.queue.clone();
+        saved.extend(made.clone());
+        if let Some(made) = &made {
+            let fresh = !process.written;
+            if fresh {
+                state
+                    .table
+                    .change(|t| t.files.extend(jobs::new_files(made)));
+            }
+            if fresh && self.bounds.apart {
+                story.say(|| format!("{name}: writes the files of checkpoint {identifier}"));
+                if let Some(process) = state.processes.get_mut(who) {
+                    process.change(|p| p.written = true);
+                }
+                return Ok(());
+            }
+        }
+        let (Some(store), Some(process)) = (state.jobs.get_mut(&job), state.processes.get_mut(who))
+        else {
+            return Ok(());
+        };
+        if let Some(other) = store.records.get(&identifier) {
+            story.say(|| {
+                format!(
+                    "{name}: checkpoint {identifier} is recorded by run {} already; it stops",
+                    other.epoch
+                )
+            });
+            return self.stop(state, who, "another run recorded this checkpoint");
+        }
+        story.say(|| format!("{name}: records checkpoint {identifier}"));
+        let chunk = made.as_ref().map_or(0, |_| 1) + process.chunk;
+        let record = Record {
+            epoch: process.epoch,
+            saved: saved.clone(),
+            newest: process.newest.clone(),
+            chunk,
+        };
+        let newest = store.change(|s| {
+            s.records.insert(identifier, record);
+            s.records.keys().next_back().copied()
+        });
+        process.change(|p| {
+            p.recorded = identifier;
+            p.chunk = chunk;
+            p.written = false;
+            p.stepped_back = false;
+            p.queue = saved;
+            if let Some(made) = &made {
+                p.last_file = made.append.added.first().map(|f| f.file);
+                p.expects = made.positions;
+            }
+        });
+        // Nobody goes back to one below the newest by himself.
+        let absent =
+            |file: &FileId| newest == Some(identifier) && !state.table.files.contains(file);
+        if let Some(file) = made.iter().flat_map(|m| jobs::new_files(m)).find(absent) {
+            let why = format!("{name} records checkpoint {identifier} with {file}, which is gone");
+            return Err(Broken::new(Invariant::Exists, why));
+        }
+        // Else a commit before it is under way.
+        if state
+            .processes
+            .get(who)
+            .is_some_and(|p| p.phase == Phase::Recording)
+        {
+            self.next_commit(state, who);
+        }
+        Ok(())
+    }
+
+    /// What the next checkpoint is to publish.
+    fn make(&self, state: &State, process: &Process) -> Option<Arc<Committable>> {
+        let number = process.chunk + 1;
         let compacted = process
             .last_file
             .filter(|_| self.bounds.compaction && number == 2);
@@ -278,47 +394,44 @@ impl World {
                 token: draft.token.clone(),
             },
         };
-        let made = jobs::committable(job, epoch, number, compacted, seen);
-        let (Some(made), Some(store)) = (made, state.jobs.get_mut(&job)) else {
+        let of = Checkpoint {
+            job: process.job,
+            epoch: process.epoch,
+            identifier: process.recorded + 1,
+            number,
+            before: compacted,
+            replaces: process.expects,
+        };
+        jobs::committable(&of, seen).map(Arc::new)
+    }
+
+    /// The published note \[R-4]: its newest commit.
+    fn leave_note(&self, state: &mut State, who: usize, story: &mut Story) {
+        let Some(process) = state.processes.get_mut(who) else {
             return;
         };
-        let made = Arc::new(made);
-        let mut saved = process.queue.clone();
-        saved.push(made.clone());
-        let newest = process.newest.clone();
-        if let Some(other) = store.records.get(&number) {
+        let (job, name, note) = (process.job, process.name(), process.newest.clone());
+        process.change(|p| {
+            p.unnoted = 0;
+            if let (Some(ledger), Some(note)) = (&mut p.ledger, &note) {
+                ledger.remember_note(note.clone());
+            }
+        });
+        if let Some(note) = note {
             story.say(|| {
                 format!(
-                    "{name}: checkpoint {number} is recorded by run {} already; it stops",
-                    other.epoch
+                    "{name}: notes commit {} as snapshot {}",
+                    note.identifier, note.id
                 )
             });
-            return self.stop(state, who, "another run recorded this checkpoint");
+            self.put_note(state, job, note);
         }
-        story.say(|| format!("{name}: records checkpoint {number}"));
-        state
-            .table
-            .change(|t| t.files.extend(jobs::new_files(&made)));
-        let record = crate::world::Record {
-            epoch,
-            saved: saved.clone(),
-            newest,
-        };
-        store.change(|s| s.records.insert(number, record));
-        if let Some(process) = state.processes.get_mut(who) {
-            process.change(|p| {
-                p.recorded = number;
-                p.last_file = made.append.added.first().map(|f| f.file);
-                p.queue = saved;
-            });
-        }
-        // Else a commit before it is under way.
-        if state
-            .processes
-            .get(who)
-            .is_some_and(|p| p.phase == Phase::Recording)
-        {
-            self.next_commit(state, who);
+        self.next_commit(state, who);
+    }
+
+    pub(crate) fn put_note(&self, state: &mut State, job: u64, note: Entry) {
+        if let Some(store) = state.jobs.get_mut(&job) {
+            store.change(|s| s.note = Some(note));
         }
     }
 
@@ -328,8 +441,11 @@ impl World {
             return;
         };
         let Some(committable) = process.queue.first().cloned() else {
-            let all = u64::from(self.bounds.checkpoints);
-            if process.recorded < all {
+            let more = process.chunk < u64::from(self.bounds.checkpoints);
+            let noted = process.unnoted < if more { self.bounds.notes } else { 1 };
+            if process.unnoted > 0 && !noted {
+                process.change(|p| p.phase = Phase::Noting);
+            } else if more || process.stepped_back {
                 process.change(|p| p.phase = Phase::Recording);
             } else {
                 process.change(|p| p.forget(Phase::Ended));
@@ -347,9 +463,51 @@ impl World {
         });
     }
 
-    pub(crate) fn stop(&self, state: &mut State, who: usize, why: &'static str) {
+    /// It stops, for a person or because somebody else goes on.
+    pub(crate) fn stop(
+        &self,
+        state: &mut State,
+        who: usize,
+        why: &'static str,
+    ) -> Result<(), Broken> {
         if let Some(process) = state.processes.get_mut(who) {
+            let (name, resolved) = (process.name(), process.resolved);
             process.change(|p| p.forget(Phase::Stopped(why)));
+            let b = &self.bounds;
+            let alone = state.processes.len() == state.jobs.len();
+            let disturbed = b.racing || b.rollbacks > 0 || b.expired > 0;
+            if resolved && alone && !disturbed {
+                let why = format!("{name} took a way out and stops: {why}");
+                return Err(Broken::new(Invariant::GoesOn, why));
+            }
+        }
+        Ok(())
+    }
+
+    /// It stops because the history does not tell what it asks. Where it runs alone and the note names its
+    /// newest commit, and nothing that expired came after that, the note does \[R-4].
+    pub(crate) fn stop_unknowing(
+        &self,
+        state: &mut State,
+        who: usize,
+        why: &'static str,
+    ) -> Result<(), Broken> {
+        let told = state.processes.get(who).and_then(|process| {
+            let note = state.jobs.get(&process.job)?.note.as_ref()?;
+            let user = jobs::user(process.job);
+            let own = state.table.history.iter().rev();
+            let newest = own.filter(|d| Some(&d.user) == user.as_ref()).next()?;
+            let oldest = state.table.snapshots.keys().next()?;
+            let tells = newest.token == note.token && *oldest <= note.id.next().0;
+            (tells && !self.bounds.is_disturbed()).then(|| process.name())
+        });
+        self.stop(state, who, why)?;
+        match told {
+            Some(name) if self.bounds.variant == Variant::Jobs => {
+                let why = format!("{name} stops ({why}), and the note tells");
+                Err(Broken::new(Invariant::GoesOn, why))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -394,10 +552,22 @@ impl World {
             }
             Outcome::Replaced(replacement) if replacement.offer_again => {
                 let lost = replacement.ours.identifier;
+                let is_lost = |c: &&Arc<Committable>| c.identifier == lost;
+                let held = process.last.clone().filter(|last| is_lost(&last));
+                let in_hand = process.queue.first().is_some_and(|c| is_lost(&c));
+                if !in_hand && held.is_none() {
+                    story.say(|| {
+                        format!("{name}: commit {lost} was replaced and is not held: behind")
+                    });
+                    return self.stop(state, who, "behind");
+                }
                 story.say(|| format!("{name}: commit {lost} was replaced and is offered again"));
                 process.change(|p| {
                     if let Some(ledger) = &mut p.ledger {
                         ledger.accept_replacement(&replacement);
+                    }
+                    if let (Some(held), false) = (held, in_hand) {
+                        p.queue.insert(0, held);
                     }
                 });
             }
@@ -409,18 +579,19 @@ impl World {
             }
             Outcome::Fenced(fence) => {
                 story.say(|| format!("{name}: fenced: {}", words::fence(&fence)));
-                self.stop(state, who, "fenced");
-                return Ok(());
+                return self.stop(state, who, "fenced");
+            }
+            Outcome::Refused(refusal @ Refusal::HistoryMissing { .. }) => {
+                story.say(|| format!("{name}: refused: {refusal:?}"));
+                return self.stop_unknowing(state, who, "history missing");
             }
             Outcome::Refused(refusal) => {
                 story.say(|| format!("{name}: refused: {refusal:?}"));
-                self.stop(state, who, "refused");
-                return Ok(());
+                return self.stop(state, who, "refused");
             }
             Outcome::Replaced(_) | Outcome::Undecided(_) => {
                 story.say(|| format!("{name}: its commit is gone: behind"));
-                self.stop(state, who, "behind");
-                return Ok(());
+                return self.stop(state, who, "behind");
             }
         }
         self.next_commit(state, who);
@@ -450,13 +621,15 @@ impl World {
             };
             state.table.history.iter().filter(of).count()
         };
-        if same(Half::Append, committable.digest) != 1 {
+        let there = same(Half::Append, committable.digest);
+        if there == 0 || there > 1 && !self.bounds.is_disturbed() {
             let why = format!("{name}: commit {} is not there", committable.identifier);
             return Err(Broken::new(Invariant::Acknowledged, why));
         }
         let compacted = committable.compact.is_empty()
             || same(Half::Compact, committable.digest) == 1
             || !done.dropped.is_empty()
+            || self.bounds.is_disturbed()
             || self.bounds.expired > 0;
         if !compacted {
             let why = format!(
@@ -472,27 +645,83 @@ impl World {
             }
         }
         process.change(|p| {
-            p.queue.remove(0);
+            p.last = Some(p.queue.remove(0));
             let newest = done.compact.clone().or_else(|| done.append.clone());
             p.newest = newest.or_else(|| p.newest.take());
-        });
-        // Records that are not needed any more.
-        let published = u64::try_from(committable.identifier.0).unwrap_or(0);
-        if let Some(store) = state.jobs.get_mut(&job) {
-            let records: Vec<retain::Record> = store
-                .records
-                .keys()
-                .map(|number| retain::Record {
-                    id: CheckpointId(*number),
-                    complete: true,
-                    published: *number <= published,
-                    savepoint: false,
-                })
-                .collect();
-            let gone = retain::removable(&records, 1, self.bounds.rules);
-            if !gone.is_empty() {
-                store.change(|s| s.records.retain(|n, _| !gone.contains(&CheckpointId(*n))));
+            if self.bounds.notes > 0 {
+                p.unnoted += 1;
             }
+        });
+        let expired = done.compact.is_none() && done.append.is_none();
+        if expired {
+            self.note_expired(state, who, &committable);
+        }
+        self.retire(state, job, committable.identifier)
+    }
+
+    /// Only its files tell of a commit, since its snapshot is expired and no note was left: that is made
+    /// good \[R-4].
+    fn note_expired(&self, state: &mut State, who: usize, committable: &Committable) {
+        let (Some(process), Some(oldest)) = (
+            state.processes.get_mut(who),
+            state.table.snapshots.keys().next(),
+        ) else {
+            return;
+        };
+        // Nothing has expired: it is in what others built on it.
+        if *oldest <= SnapshotId::FIRST.0 {
+            return;
+        }
+        let note = Entry {
+            identifier: committable.identifier,
+            half: match committable.compact.is_empty() {
+                true => Half::Append,
+                false => Half::Compact,
+            },
+            digest: Some(committable.digest),
+            epoch: committable.epoch,
+            positions: committable.positions,
+            id: SnapshotId(oldest - 1),
+            token: Token::new(""),
+            based_on: None,
+            empty: false,
+        };
+        let job = process.job;
+        process.change(|p| {
+            p.newest = Some(note.clone());
+            if let Some(ledger) = &mut p.ledger {
+                ledger.remember_note(note.clone());
+            }
+        });
+        self.put_note(state, job, note);
+    }
+
+    /// Removes records that are not needed any more.
+    fn retire(&self, state: &mut State, job: u64, newest: CommitIdentifier) -> Result<(), Broken> {
+        let Some(store) = state.jobs.get_mut(&job) else {
+            return Ok(());
+        };
+        let published = |r: &Record| r.saved.iter().all(|c| c.identifier <= newest);
+        let records: Vec<retain::Record> = store
+            .records
+            .iter()
+            .map(|(number, record)| retain::Record {
+                id: CheckpointId(*number),
+                complete: true,
+                published: published(record),
+                savepoint: false,
+            })
+            .collect();
+        let keep = u32::from(self.bounds.retained);
+        let gone = retain::removable(&records, keep, self.bounds.rules);
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let to_go_back_to = store.records.values().any(published);
+        store.change(|s| s.records.retain(|n, _| !gone.contains(&CheckpointId(*n))));
+        if to_go_back_to && !store.records.values().any(published) {
+            let why = format!("job {job}: {gone:?} were removed, and no other is published");
+            return Err(Broken::new(Invariant::Retained, why));
         }
         Ok(())
     }

@@ -14,13 +14,19 @@ use std::sync::Arc;
 use tidegate_model::ids::{Epoch, SnapshotId};
 use tidegate_protocol::cleanup::{CleanPlan, Found, OwnRun, plan};
 use tidegate_protocol::guard::{
-    Files, JobView, SavedCommittable, SavedState, Standing, is_below, judge,
+    Files, JobView, SavedCommittable, SavedState, Standing, WayOut, is_below, judge,
 };
-use tidegate_protocol::{Committable, Draft, Entry, Garbage, Half, Ledger, Seen};
+use tidegate_protocol::{Committable, Draft, Entry, Garbage, Half, Ledger, Rules, Seen};
 
 impl World {
-    /// Claims the next epoch and reads the newest record.
-    pub(crate) fn start(&self, state: &mut State, who: usize, story: &mut Story) {
+    /// Claims the next epoch and reads the newest record, or the one that a person names.
+    pub(crate) fn start(
+        &self,
+        state: &mut State,
+        who: usize,
+        from: Option<u64>,
+        story: &mut Story,
+    ) {
         let Some(process) = state.processes.get_mut(who) else {
             return;
         };
@@ -32,27 +38,46 @@ impl World {
             s.epochs += 1;
             s.epochs
         });
-        let newest = store.records.last_key_value();
-        let (recorded, saved, published) = match newest {
-            Some((number, record)) => (*number, record.saved.clone(), record.newest.clone()),
-            None => (0, Vec::new(), None),
-        };
-        let what = match recorded {
+        let largest = store.records.keys().next_back().copied().unwrap_or(0);
+        let number = from.unwrap_or(largest);
+        let record = store.records.get(&number).cloned();
+        let what = match number {
             0 => "no record".to_owned(),
             n => format!("the record of checkpoint {n}"),
         };
         story.say(|| format!("job {job}: run {epoch} starts from {what}"));
         let crashes = process.crashes;
+        let unguarded = self.bounds.unguarded;
+        let user = jobs::user(job);
+        let own = state
+            .table
+            .history
+            .iter()
+            .filter(|d| Some(&d.user) == user.as_ref());
+        let seen = own.filter_map(|d| u64::try_from(d.identifier.0).ok()).max();
         process.change(|p| {
             *p = Process::down(job, crashes);
             p.epoch = epoch;
-            p.phase = Phase::Opening { newest: published };
-            p.recorded = recorded;
-            p.last_file = saved
+            p.recorded = largest;
+            if unguarded {
+                p.recorded = largest.max(seen.unwrap_or(0));
+            }
+            p.stepped_back = from.is_some() && !unguarded;
+            let Some(record) = record else {
+                p.phase = Phase::Opening { newest: None };
+                return;
+            };
+            p.phase = Phase::Opening {
+                newest: record.newest,
+            };
+            p.chunk = record.chunk;
+            p.expects = jobs::positions(job, record.chunk);
+            p.last_file = record
+                .saved
                 .last()
                 .and_then(|c| Some(c.append.added.first()?.file));
             let again = |c: &Arc<Committable>| Arc::new(jobs::restored(c, epoch));
-            p.queue = saved.iter().map(again).collect();
+            p.queue = record.saved.iter().map(again).collect();
         });
     }
 
@@ -70,85 +95,136 @@ impl World {
         state.table.change(|t| t.forget_garbage(job, epoch));
     }
 
-    /// Compares the record with the table and goes on, or stops for a person \[R-7].
+    /// Compares the record with the table and goes on, or stops for a person \[R-7], or takes the way out
+    /// that the person chose. False where there is no mismatch to take a way out of.
     pub(crate) fn restore(
         &self,
         state: &mut State,
         who: usize,
-        newest_published: Option<Entry>,
+        newest: Option<Entry>,
+        way: Option<WayOut>,
         story: &mut Story,
+    ) -> Result<bool, Broken> {
+        let Some(process) = state.processes.get(who) else {
+            return Ok(false);
+        };
+        let name = process.name();
+        if self.bounds.unguarded {
+            self.go_on_from(state, who, &[], newest, story);
+            return Ok(true);
+        }
+        let (saved, view) = self.compared(state, process, newest.clone());
+        let standing = judge_looking(state, process, saved.clone(), &view, self.bounds.rules);
+        let (how, what) = match &standing {
+            Standing::Equal => ("", String::new()),
+            Standing::AheadByPrefix(_) => ("", String::new()),
+            Standing::AheadBeyond(_) => ("ahead beyond", "is ahead of its record".to_owned()),
+            Standing::Behind(_) => ("behind", "is behind its record".to_owned()),
+            Standing::Diverged { .. } => ("diverged", "has other content".to_owned()),
+            Standing::Unknown(why) => ("unknown", format!("does not tell ({why:?})")),
+        };
+        if how.is_empty() && way.is_some() {
+            return Ok(false);
+        }
+        if let Some(way) = way {
+            story.say(|| format!("{name}: the table {what}; a person says {way:?}"));
+            self.resolve(state, who, way, &standing, saved, &view, story)?;
+            return Ok(true);
+        }
+        if !how.is_empty() {
+            story.say(|| format!("{name}: the table {what}; it stops"));
+            match standing {
+                Standing::Unknown(_) => self.stop_unknowing(state, who, how)?,
+                _ => self.stop(state, who, how)?,
+            }
+            return Ok(true);
+        }
+        let there = match standing {
+            Standing::AheadByPrefix(there) => there,
+            _ => Vec::new(),
+        };
+        self.was_there(state, who, &there)?;
+        self.go_on_from(state, who, &there, newest, story);
+        Ok(true)
+    }
+
+    /// What is compared: the record of a process, and the table as its job sees it.
+    pub(crate) fn compared(
+        &self,
+        state: &State,
+        process: &Process,
+        newest_published: Option<Entry>,
+    ) -> (SavedState, JobView) {
+        let note = state.jobs.get(&process.job).and_then(|s| s.note.clone());
+        let view = view(&state.table, process.job, note);
+        let committables = process.queue.iter();
+        let saved = SavedState {
+            committables: committables
+                .map(|c| saved_committable(&state.table, c))
+                .collect(),
+            newest_published,
+            positions: jobs::positions(process.job, process.chunk),
+        };
+        (saved, view)
+    }
+
+    /// What counts as published was visible, with that content.
+    pub(crate) fn was_there(
+        &self,
+        state: &State,
+        who: usize,
+        there: &[Entry],
     ) -> Result<(), Broken> {
         let Some(process) = state.processes.get(who) else {
             return Ok(());
         };
-        let (job, name) = (process.job, process.name());
-        let view = view(&state.table, job);
-        let mut saved = SavedState {
-            committables: process
-                .queue
-                .iter()
-                .map(|c| saved_committable(&state.table, c))
-                .collect(),
-            newest_published: newest_published.clone(),
-            positions: process.queue.last().and_then(|c| c.positions),
-        };
-        let mut standing = judge(&saved, &view, self.bounds.rules);
-        if matches!(standing, Standing::Unknown(_)) && !saved.committables.is_empty() {
-            // Neither marker nor note: the files themselves tell.
-            for (saved, committable) in saved.committables.iter_mut().zip(&process.queue) {
-                saved.files = look_for_files(&state.table, committable);
-            }
-            standing = judge(&saved, &view, self.bounds.rules);
-        }
-        let there = match standing {
-            Standing::Equal => Vec::new(),
-            Standing::AheadByPrefix(there) => there,
-            Standing::AheadBeyond(_) => {
-                story.say(|| format!("{name}: the table is ahead of its record; it stops"));
-                self.stop(state, who, "ahead beyond");
-                return Ok(());
-            }
-            Standing::Behind(_) => {
-                story.say(|| format!("{name}: the table is behind its record; it stops"));
-                self.stop(state, who, "behind");
-                return Ok(());
-            }
-            Standing::Diverged { .. } => {
-                story.say(|| format!("{name}: the table has other content; it stops"));
-                self.stop(state, who, "diverged");
-                return Ok(());
-            }
-            Standing::Unknown(why) => {
-                story.say(|| format!("{name}: it cannot be told ({why:?}); it stops"));
-                self.stop(state, who, "unknown");
-                return Ok(());
-            }
-        };
-        story.say(|| format!("{name}: the table has {} of what it restores", there.len()));
-        let user = jobs::user(job);
-        for entry in &there {
-            let same = |d: &&Arc<Draft>| {
-                Some(&d.user) == user.as_ref() && d.identifier == entry.identifier
+        for committable in &process.queue {
+            let of = |e: &&Entry| e.identifier == committable.identifier;
+            let Some(entry) = there.iter().find(of) else {
+                continue;
             };
-            if !state.table.history.iter().any(|d| same(&d)) {
+            let same = |d: &Arc<Draft>| {
+                (&d.user, d.identifier, d.digest)
+                    == (
+                        &committable.user,
+                        committable.identifier,
+                        committable.digest,
+                    )
+            };
+            if !state.table.history.iter().any(same) {
                 let why = format!(
-                    "{name}: commit {} counts as published by snapshot {}, which no reader saw",
-                    entry.identifier, entry.id
+                    "{}: commit {} counts as published by snapshot {}, and no reader saw it with this content",
+                    process.name(),
+                    entry.identifier,
+                    entry.id
                 );
                 return Err(Broken::new(Invariant::Acknowledged, why));
             }
         }
+        Ok(())
+    }
+
+    /// Goes on from the record; what is there is not offered again.
+    pub(crate) fn go_on_from(
+        &self,
+        state: &mut State,
+        who: usize,
+        there: &[Entry],
+        newest: Option<Entry>,
+        story: &mut Story,
+    ) {
         if let Some(process) = state.processes.get_mut(who) {
+            let (job, name) = (process.job, process.name());
+            story.say(|| format!("{name}: the table has {} of what it restores", there.len()));
+            let note = state.jobs.get(&job).and_then(|s| s.note.clone());
             process.change(|p| {
-                // What the comparison has found is not offered again.
                 p.queue
                     .retain(|c| !there.iter().any(|e| e.identifier == c.identifier));
-                p.newest = there.last().cloned().or(newest_published);
-                p.ledger = jobs::user(job).map(|user| Ledger::new(user, jobs::job_name(job)));
+                p.newest = there.last().cloned().or(newest);
+                p.ledger = fresh_ledger(job, note);
             });
         }
         self.next_commit(state, who);
-        Ok(())
     }
 
     /// Looks what earlier runs left, and plans to remove it \[R-13]. False where nothing changes.
@@ -231,8 +307,35 @@ impl World {
     }
 }
 
+/// Judges; where neither marker nor note tells, the files themselves do.
+pub(crate) fn judge_looking(
+    state: &State,
+    process: &Process,
+    mut saved: SavedState,
+    view: &JobView,
+    rules: Rules,
+) -> Standing {
+    let standing = judge(&saved, view, rules);
+    if !matches!(standing, Standing::Unknown(_)) || saved.committables.is_empty() {
+        return standing;
+    }
+    for (saved, committable) in saved.committables.iter_mut().zip(&process.queue) {
+        saved.files = look_for_files(&state.table, committable);
+    }
+    judge(&saved, view, rules)
+}
+
+/// What a committer knows that has just opened the table.
+pub(crate) fn fresh_ledger(job: u64, note: Option<Entry>) -> Option<Ledger> {
+    let mut ledger = Ledger::new(jobs::user(job)?, jobs::job_name(job));
+    if let Some(note) = note {
+        ledger.remember_note(note);
+    }
+    Some(ledger)
+}
+
 /// What the table tells of one job.
-fn view(table: &Table, job: u64) -> JobView {
+fn view(table: &Table, job: u64, note: Option<Entry>) -> JobView {
     let user = jobs::user(job);
     let mut own = Vec::new();
     let mut floor = SnapshotId::FIRST;
@@ -253,7 +356,7 @@ fn view(table: &Table, job: u64) -> JobView {
         own,
         floor,
         newest,
-        note: None,
+        note,
     }
 }
 

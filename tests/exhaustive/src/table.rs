@@ -7,10 +7,11 @@
 //! of its author and purpose. Two states that differ in random names only are one state.
 
 use crate::invariant::{Broken, Invariant};
+use crate::jobs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use tidegate_model::ids::SnapshotId;
+use tidegate_model::ids::{CommitIdentifier, CommitUser, Digest, Epoch, SnapshotId};
 use tidegate_protocol::merge::ManifestSummary;
 use tidegate_protocol::{Draft, FileId, Garbage, Half, ObjectId, SnapshotFact, Token};
 
@@ -49,6 +50,21 @@ pub struct Author {
     pub base: i64,
 }
 
+/// A commit that a person rolled back, so that somebody can tell.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Told {
+    /// Whose.
+    pub user: CommitUser,
+    /// Which.
+    pub identifier: CommitIdentifier,
+    /// Which half.
+    pub half: Half,
+    /// Its content.
+    pub digest: Digest,
+    /// The run that knows; `None` = every one, by the note.
+    pub run: Option<Epoch>,
+}
+
 /// The store's content and what became of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
@@ -66,6 +82,18 @@ pub struct Table {
     pub buried: BTreeSet<i64>,
     /// Those on a base that had expired and was created again by a late request of its own.
     pub vouched: BTreeSet<Token>,
+    /// Snapshots that were put over or rolled back.
+    pub gone: BTreeSet<Token>,
+    /// What foreign committers read, and build on.
+    pub reading: Vec<Option<Arc<Draft>>>,
+    /// Foreign commits that became visible.
+    pub foreign: u64,
+    /// Jobs whose rows may be there twice, since a person said so.
+    pub doubled: BTreeSet<u64>,
+    /// Rolled back, so that somebody can tell.
+    pub told: Vec<Told>,
+    /// Somebody outside the protocol takes away what was visible.
+    pub disturbed: bool,
 }
 
 impl Hash for Table {
@@ -80,6 +108,13 @@ impl Hash for Table {
         self.late.hash(state);
         self.buried.hash(state);
         self.vouched.hash(state);
+        self.gone.hash(state);
+        for base in &self.reading {
+            base.as_ref().map(|d| &d.token).hash(state);
+        }
+        self.foreign.hash(state);
+        self.doubled.hash(state);
+        self.told.hash(state);
     }
 }
 
@@ -221,6 +256,34 @@ impl Table {
         Ok(true)
     }
 
+    /// A put by a committer that does not create conditionally: whatever stands there is gone.
+    pub fn put_over(&mut self, draft: &Arc<Draft>) -> Result<(), Broken> {
+        let newest = self.snapshots.keys().next_back();
+        if newest.is_none_or(|newest| draft.id.0 > *newest) {
+            return self.create(draft).map(|_| ());
+        }
+        if let Some(old) = self.snapshots.insert(draft.id.0, draft.clone()) {
+            self.gone.insert(old.token.clone());
+        }
+        self.history.push(draft.clone());
+        Ok(())
+    }
+
+    /// Removes the snapshots from `first` on, newest first. Foreign committers that build on them were
+    /// stopped before: they would publish above a hole.
+    pub fn roll_back(&mut self, first: SnapshotId) -> Vec<Arc<Draft>> {
+        let mut removed = Vec::new();
+        while let Some(newest) = self.snapshots.last_entry().filter(|e| *e.key() >= first.0) {
+            self.buried.remove(newest.key());
+            let draft = newest.remove();
+            self.gone.insert(draft.token.clone());
+            self.reading
+                .retain(|base| base.as_ref().is_none_or(|b| b.token != draft.token));
+            removed.push(draft);
+        }
+        removed
+    }
+
     /// A publish that was sent arrives some time.
     pub fn send_late(&mut self, draft: Arc<Draft>) {
         if !self.late.contains(&draft) {
@@ -339,7 +402,8 @@ impl Table {
     /// Forgets what a dead run left and nothing can name any more: whether it lies there matters to
     /// nobody but a cleaner, for whom it is garbage.
     pub fn forget_garbage(&mut self, job: u64, epoch: u64) {
-        let drafts = self.snapshots.values().chain(&self.late);
+        let read = self.reading.iter().flatten();
+        let drafts = self.snapshots.values().chain(&self.late).chain(read);
         let used: BTreeSet<ObjectId> = drafts.flat_map(|d| self.objects_of(d)).collect();
         self.objects
             .retain(|id, _| Self::writer(*id) != (job, epoch) || used.contains(id));
@@ -366,7 +430,8 @@ impl Table {
             kind: draft.kind,
             job: draft.job.clone(),
             epoch: draft.epoch,
-            digest: Some(draft.digest),
+            // A foreign one carries nothing of ours.
+            digest: draft.job.as_ref().map(|_| draft.digest),
             positions: draft.positions,
             based_on: draft.based_on.clone(),
             empty: draft.empty,
@@ -378,9 +443,25 @@ impl Table {
         let Some((draft, before)) = self.history.split_last() else {
             return Ok(());
         };
+        if draft.job.is_none() {
+            return Ok(());
+        }
         let broken = |invariant, why: String| Err(Broken::new(invariant, why));
+        let told = |t: &&Told| {
+            (&t.user, t.identifier, t.half, t.digest)
+                == (&draft.user, draft.identifier, draft.half, draft.digest)
+                && t.run.is_none_or(|run| Some(run) == draft.epoch)
+        };
+        if self.told.iter().any(|t| told(&t)) {
+            let why = format!(
+                "{}/{} {} was rolled back and is snapshot {} again",
+                draft.user, draft.identifier, draft.half, draft.id
+            );
+            return broken(Invariant::Undone, why);
+        }
         let same = |d: &&Arc<Draft>| {
             (&d.user, d.identifier, d.half) == (&draft.user, draft.identifier, draft.half)
+                && !self.gone.contains(&d.token)
         };
         if let Some(first) = before.iter().find(same) {
             let why = format!(
@@ -389,7 +470,12 @@ impl Table {
             );
             return broken(Invariant::Once, why);
         }
-        let parent = before.last();
+        let built_on =
+            |d: &&Arc<Draft>| d.id.next() == draft.id && Some(&d.token) == draft.based_on.as_ref();
+        let parent = match self.disturbed {
+            false => before.last(),
+            true => before.iter().find(built_on),
+        };
         let follows = parent.map_or(SnapshotId::FIRST, |p| p.id.next());
         if draft.id != follows || draft.based_on.as_ref() != parent.map(|p| &p.token) {
             let on = parent.map_or_else(|| "nothing".to_owned(), |p| p.id.to_string());
@@ -402,7 +488,9 @@ impl Table {
             let why = format!("snapshot {}: time or watermark moves back", draft.id);
             return broken(Invariant::Monotone, why);
         }
-        let newer = |d: &&Arc<Draft>| d.user == draft.user && d.epoch > draft.epoch;
+        let newer = |d: &&Arc<Draft>| {
+            d.user == draft.user && d.epoch > draft.epoch && !self.gone.contains(&d.token)
+        };
         if let Some(newer) = before.iter().find(newer) {
             let why = format!(
                 "snapshot {} is by an older run than snapshot {}",
@@ -415,6 +503,9 @@ impl Table {
             let why = format!("snapshot {} names {file}, which is gone", draft.id);
             return broken(Invariant::Exists, why);
         }
-        crate::jobs::check_rows(draft, &live)
+        match self.disturbed {
+            false => jobs::check_rows(draft, &live),
+            true => jobs::check_own_rows(draft, &live, &self.doubled),
+        }
     }
 }

@@ -70,6 +70,15 @@ fn is_benign(action: Action) -> bool {
     match action {
         Action::Go(_, end) => end == End::Well,
         Action::Start(_) | Action::Land(_) | Action::Plan(_) | Action::Sweep(_) => true,
-        Action::Drop(..) | Action::Crash(_) | Action::Ahead(_) | Action::Expire => false,
+        Action::ForeignPut(_) => true,
+        Action::Drop(..)
+        | Action::Crash(_)
+        | Action::Ahead(_)
+        | Action::StartFrom(..)
+        | Action::Resolve(..)
+        | Action::Forget(_)
+        | Action::ForeignRead
+        | Action::RollBack(_)
+        | Action::Expire => false,
     }
 }

@@ -17,6 +17,8 @@
 use crate::bounds::{Bounds, Variant};
 use crate::effects::End;
 use crate::invariant::{Broken, Invariant};
+use crate::jobs;
+use crate::others;
 use crate::process::{Cleaning, Phase, Process};
 use crate::shared::Shared;
 use crate::table::Table;
@@ -25,6 +27,7 @@ use stateright::{Model, Property};
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
+use tidegate_protocol::guard::WayOut;
 use tidegate_protocol::{Committable, Entry, Outcome, Settings, Step};
 
 /// A checkpoint record.
@@ -36,15 +39,19 @@ pub struct Record {
     pub saved: Vec<Arc<Committable>>,
     /// The newest commit known to be published then.
     pub newest: Option<Entry>,
+    /// The chunk of the source that was read last.
+    pub chunk: u64,
 }
 
-/// Registrations and records of one job.
+/// Registrations, records and the published note of one job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct JobStore {
     /// The newest epoch.
     pub epochs: u64,
     /// Records by checkpoint.
     pub records: BTreeMap<u64, Record>,
+    /// The published note \[R-4].
+    pub note: Option<Entry>,
 }
 
 /// What may still happen.
@@ -57,6 +64,12 @@ pub struct Left {
     stale: u8,
     failed: u8,
     expired: u8,
+    restarts: u8,
+    older: u8,
+    forgotten: u8,
+    foreign: u8,
+    rollbacks: u8,
+    ways: u8,
     /// Nobody crashed, and no answer was lost among runs of one job: a run that is fenced keeps what is
     /// in doubt, for a later one to clean \[R-13].
     unhurt: bool,
@@ -110,6 +123,10 @@ pub enum Action {
     Ahead(usize),
     /// A process starts.
     Start(usize),
+    /// A process starts from the record of this checkpoint, which is not the newest one.
+    StartFrom(usize, u64),
+    /// A process that finds a mismatch takes this way out of it.
+    Resolve(usize, WayOut),
     /// A process dies.
     Crash(usize),
     /// A process plans to remove what earlier runs left.
@@ -120,7 +137,27 @@ pub enum Action {
     Land(usize),
     /// The oldest snapshot expires.
     Expire,
+    /// The newest record of a job gets lost.
+    Forget(u64),
+    /// A foreign committer reads the newest snapshot.
+    ForeignRead,
+    /// It publishes on what it read.
+    ForeignPut(usize),
+    /// A person removes so many of the newest snapshots.
+    RollBack(usize),
 }
+
+/// What a person may say to a mismatch.
+const WAYS: [WayOut; 4] = [
+    WayOut::RollbackTable {
+        including_others: false,
+    },
+    WayOut::RollbackTable {
+        including_others: true,
+    },
+    WayOut::ContinueFromTable,
+    WayOut::AcceptDuplicates,
+];
 
 /// The model.
 #[derive(Debug)]
@@ -138,7 +175,10 @@ pub struct World {
 fn most_alone(bounds: &Bounds) -> usize {
     let halves = if bounds.compaction { 2 } else { 1 };
     let commit = halves * (4 + 2 * usize::from(bounds.retries));
-    8 + (usize::from(bounds.checkpoints) + 2) * (1 + commit)
+    // A note after each of them, files apart from the record; what was put over once more.
+    let more = usize::from(bounds.notes > 0) + usize::from(bounds.apart);
+    let again = usize::from(bounds.foreign);
+    8 + (usize::from(bounds.checkpoints) + 2 + again) * (1 + commit + more)
 }
 
 impl World {
@@ -154,7 +194,7 @@ impl World {
     /// True for a step that nobody else can influence or notice.
     pub(crate) fn is_local(&self, step: &Step) -> bool {
         // What expires takes answers with it.
-        let history_stands = self.bounds.expired == 0;
+        let history_stands = self.bounds.history_stands();
         match step {
             Step::ReadLatest | Step::Publish(_) => false,
             Step::ReadHistory { .. }
@@ -173,7 +213,8 @@ impl World {
 
     /// The first snapshot is not for this process to make.
     fn is_mirrored(&self, state: &State, job: u64) -> bool {
-        self.bounds.variant == Variant::Jobs && job > 0 && state.table.snapshots.is_empty()
+        let equal = self.bounds.variant == Variant::Jobs && self.bounds.foreign == 0;
+        equal && job > 0 && state.table.history.is_empty()
     }
 
     fn actions_of(&self, state: &State, who: usize, actions: &mut Vec<Action>) {
@@ -182,14 +223,21 @@ impl World {
         };
         let left = &state.left;
         match &process.phase {
-            Phase::Down => {
-                // The first run of a job began before all others.
-                let begun = state.jobs.get(&process.job).is_some_and(|s| s.epochs > 0);
-                if begun || who == 0 || self.bounds.variant == Variant::Jobs {
-                    actions.push(Action::Start(who));
+            Phase::Down => self.starts_of(state, who, process.job, actions),
+            Phase::Ended | Phase::Stopped(_) if left.restarts > 0 => {
+                self.starts_of(state, who, process.job, actions);
+            }
+            Phase::Opening { .. } => {
+                actions.push(Action::Go(who, End::Well));
+                if left.ways > 0 {
+                    // Told to stop all others before; only this one needs no such care.
+                    let ways = WAYS.iter().filter(|way| {
+                        **way == WayOut::ContinueFromTable || self.is_sole(state, who)
+                    });
+                    actions.extend(ways.map(|way| Action::Resolve(who, *way)));
                 }
             }
-            Phase::Opening { .. } | Phase::Recording => {
+            Phase::Recording | Phase::Noting => {
                 actions.push(Action::Go(who, End::Well));
             }
             Phase::Committing(attempt) => match attempt.next() {
@@ -238,7 +286,7 @@ impl World {
             },
             Phase::Ended | Phase::Stopped(_) => {}
         }
-        let more = process.recorded < u64::from(self.bounds.checkpoints);
+        let more = process.chunk < u64::from(self.bounds.checkpoints);
         if self.bounds.backlog && more && process.is_undecided() {
             actions.push(Action::Ahead(who));
         }
@@ -253,6 +301,42 @@ impl World {
                 Cleaning::Over => {}
             }
         }
+    }
+
+    fn starts_of(&self, state: &State, who: usize, job: u64, actions: &mut Vec<Action>) {
+        let Some(store) = state.jobs.get(&job) else {
+            return;
+        };
+        // The first run of a job began before all others.
+        if store.epochs == 0 && who > 0 && self.bounds.variant == Variant::Runs {
+            return;
+        }
+        actions.push(Action::Start(who));
+        if state.left.older > 0 {
+            // A commit that is to replace no positions is compared with none.
+            let sole = self.is_sole(state, who);
+            let older = store.records.iter().rev().skip(1);
+            let older = older.filter(|(_, record)| sole || record.chunk > 0);
+            actions.extend(older.map(|(number, _)| Action::StartFrom(who, *number)));
+        }
+    }
+
+    /// No other process of its job is about.
+    fn is_sole(&self, state: &State, who: usize) -> bool {
+        let job = state.processes.get(who).map(|p| p.job);
+        let mut all = state.processes.iter().enumerate();
+        all.all(|(at, p)| at == who || Some(p.job) != job || !p.is_live())
+    }
+
+    fn begin(&self, state: &mut State, who: usize, from: Option<u64>, story: &mut Story) {
+        let again = state
+            .processes
+            .get(who)
+            .is_some_and(|p| matches!(p.phase, Phase::Ended | Phase::Stopped(_)));
+        let left = &mut state.left;
+        left.restarts = left.restarts.saturating_sub(u8::from(again));
+        left.older = left.older.saturating_sub(u8::from(from.is_some()));
+        self.start(state, who, from, story);
     }
 
     fn spend(&self, left: &mut Left, end: End) {
@@ -292,8 +376,36 @@ impl World {
                 state.left.lost = lost;
                 self.dropped(state, who, end, story)?;
             }
-            Action::Ahead(who) => self.record(state, who, story),
-            Action::Start(who) => self.start(state, who, story),
+            Action::Ahead(who) => self.record(state, who, story)?,
+            Action::Start(who) => self.begin(state, who, None, story),
+            Action::StartFrom(who, number) => self.begin(state, who, Some(number), story),
+            Action::Resolve(who, way) => {
+                let Some(Phase::Opening { newest }) = state.processes.get(who).map(|p| &p.phase)
+                else {
+                    return Ok(false);
+                };
+                let newest = newest.clone();
+                if !self.restore(state, who, newest, Some(way), story)? {
+                    return Ok(false);
+                }
+                state.left.ways = state.left.ways.saturating_sub(1);
+                self.settle(state, who, story)?;
+            }
+            Action::Forget(job) => {
+                state.left.forgotten = state.left.forgotten.saturating_sub(1);
+                others::forget(state, job, story);
+            }
+            Action::ForeignRead => {
+                state.left.foreign = state.left.foreign.saturating_sub(1);
+                others::read(&mut state.table, story);
+            }
+            Action::ForeignPut(at) => {
+                others::publish(&mut state.table, at, self.bounds.racing, story)?;
+            }
+            Action::RollBack(count) => {
+                state.left.rollbacks = state.left.rollbacks.saturating_sub(1);
+                others::roll_back(&self.bounds, state, count, story);
+            }
             Action::Crash(who) => {
                 state.left.unhurt = false;
                 self.crash(state, who, story);
@@ -332,7 +444,7 @@ impl World {
     fn tidy(&self, state: &mut State) {
         let table = &state.table;
         let harmless = |d: &Arc<tidegate_protocol::Draft>| table.snapshots.contains_key(&d.id.0);
-        if self.bounds.expired == 0 && table.late.iter().any(harmless) {
+        if self.bounds.history_stands() && table.late.iter().any(harmless) {
             state.table.change(Table::forget_harmless);
             if !state.left.unhurt {
                 let alive: HashSet<(u64, u64)> =
@@ -348,7 +460,8 @@ impl World {
 
     fn check_goes_on(&self, state: &State) -> Result<(), Broken> {
         // Expired history may be no answer; a run gives way to another one.
-        if self.bounds.variant == Variant::Runs || self.bounds.expired > 0 {
+        let disturbed = self.bounds.expired > 0 || self.bounds.is_disturbed();
+        if self.bounds.variant == Variant::Runs || disturbed {
             return Ok(());
         }
         let stopped = state.processes.iter().find_map(|p| match p.phase {
@@ -430,7 +543,9 @@ impl World {
     /// Liveness after everything: one more run of a job, with nobody else about and no further fault,
     /// publishes all that is missing.
     pub fn recovers(&self, state: &State) -> bool {
-        if !self.bounds.liveness || state.broken.is_some() || self.bounds.expired > 0 {
+        let stands = self.bounds.expired == 0;
+        if !self.bounds.liveness || state.broken.is_some() || !stands && !self.bounds.is_disturbed()
+        {
             return true;
         }
         (0..state.processes.len()).all(|who| {
@@ -453,7 +568,15 @@ impl World {
                 .processes
                 .get(who)
                 .is_some_and(|p| p.phase == Phase::Ended);
-            let user = crate::jobs::user(job);
+            let all = u64::from(self.bounds.checkpoints);
+            if self.bounds.is_disturbed() {
+                // It may stop for a person. What is never allowed is a quiet end without all rows.
+                let doubled = end.table.doubled.contains(&job);
+                let live = end.table.newest().map(|d| end.table.live(d));
+                let live = live.and_then(Result::ok).unwrap_or_default();
+                return !ended || jobs::holds_all(job, all, &live, doubled);
+            }
+            let user = jobs::user(job);
             let published = |n: u8| {
                 let of = |d: &&Arc<tidegate_protocol::Draft>| {
                     Some(&d.user) == user.as_ref()
@@ -507,7 +630,10 @@ impl Model for World {
         let down = |who| Shared::new(Process::down(of(who), self.bounds.crashes));
         let b = &self.bounds;
         vec![State {
-            table: Shared::new(Table::default()),
+            table: Shared::new(Table {
+                disturbed: b.is_disturbed(),
+                ..Table::default()
+            }),
             jobs: all()
                 .map(|who| (of(who), Shared::new(JobStore::default())))
                 .collect(),
@@ -520,7 +646,13 @@ impl Model for World {
                 stale: b.stale,
                 failed: b.failed,
                 expired: b.expired,
-                unhurt: true,
+                restarts: b.restarts,
+                older: b.older,
+                forgotten: b.forgotten,
+                foreign: b.foreign,
+                rollbacks: b.rollbacks,
+                ways: b.ways,
+                unhurt: !b.is_disturbed(),
             },
             broken: None,
         }]
@@ -534,14 +666,26 @@ impl Model for World {
             self.actions_of(state, who, actions);
         }
         for (at, draft) in state.table.late.iter().enumerate() {
-            let job = (0..u64::from(self.bounds.committers))
-                .find(|job| crate::jobs::user(*job).as_ref() == Some(&draft.user));
+            let job = jobs::job_of(&draft.user);
             if !self.is_mirrored(state, job.unwrap_or_default()) {
                 actions.push(Action::Land(at));
             }
         }
-        if state.left.expired > 0 && state.table.snapshots.len() > 1 {
+        let (left, snapshots) = (&state.left, state.table.snapshots.len());
+        if left.expired > 0 && snapshots > 1 {
             actions.push(Action::Expire);
+        }
+        if left.forgotten > 0 {
+            let any = |store: &Shared<JobStore>| !store.records.is_empty();
+            let jobs = state.jobs.iter().filter(|(_, store)| any(store));
+            actions.extend(jobs.map(|(job, _)| Action::Forget(*job)));
+        }
+        if left.foreign > 0 {
+            actions.push(Action::ForeignRead);
+        }
+        actions.extend((0..state.table.reading.len()).map(Action::ForeignPut));
+        if left.rollbacks > 0 {
+            actions.extend((1..=snapshots.min(2)).map(Action::RollBack));
         }
     }
 
@@ -569,7 +713,8 @@ impl Model for World {
             };
         }
         let mut all = always!(
-            Once Acknowledged Exists Rows Totals Dense Undecided Monotone Fenced Hint Clean Turns GoesOn
+            Once Acknowledged Exists Rows Totals Dense Undecided Monotone Fenced Hint Clean Undone Others
+            Retained Turns GoesOn
         );
         all.push(Property::always(
             Invariant::Ends.text(),

@@ -147,6 +147,113 @@ pub fn for_bugs() -> Vec<Bounds> {
             ..runs(2)
         },
     ]
+    .into_iter()
+    .chain(with_others())
+    .collect()
+}
+
+/// Worlds with somebody outside the protocol: other engines and committers, and persons.
+fn with_others() -> Vec<Bounds> {
+    let alone = |variant, checkpoints| Bounds::quiet(variant, 1, checkpoints);
+    let job = |checkpoints| alone(Variant::Jobs, checkpoints);
+    let run = |checkpoints| alone(Variant::Runs, checkpoints);
+    vec![
+        // 13: an engine without the guard goes back to an older record.
+        Bounds {
+            unguarded: true,
+            older: 1,
+            restarts: 1,
+            crashes: 1,
+            retained: 3,
+            ..run(3)
+        },
+        // 14, 15: a foreign committer puts over.
+        Bounds {
+            racing: true,
+            foreign: 1,
+            restarts: 1,
+            notes: 1,
+            crashes: 1,
+            liveness: true,
+            ..job(2)
+        },
+        Bounds {
+            racing: true,
+            foreign: 2,
+            restarts: 1,
+            crashes: 1,
+            liveness: true,
+            ..job(3)
+        },
+        // 16: the note stands for what has expired.
+        Bounds {
+            notes: 1,
+            foreign: 1,
+            expired: 1,
+            crashes: 1,
+            backlog: true,
+            lost: 2,
+            ..job(2)
+        },
+        // 17, 18: a person rolls back, between two runs or under one.
+        Bounds {
+            notes: 1,
+            rollbacks: 1,
+            restarts: 1,
+            crashes: 1,
+            liveness: true,
+            ..run(2)
+        },
+        Bounds {
+            rollbacks: 1,
+            foreign: 2,
+            restarts: 1,
+            liveness: true,
+            ..run(3)
+        },
+        // 19, 20: an older record and a way out, beside another run or another writer.
+        Bounds {
+            older: 1,
+            ways: 1,
+            restarts: 1,
+            retained: 3,
+            ..Bounds::quiet(Variant::Runs, 2, 3)
+        },
+        Bounds {
+            older: 1,
+            ways: 1,
+            restarts: 1,
+            retained: 3,
+            foreign: 1,
+            liveness: true,
+            ..job(3)
+        },
+        // 21, 22: records get lost; with a way out of that.
+        Bounds {
+            forgotten: 1,
+            ..Bounds::quiet(Variant::Runs, 3, 2)
+        },
+        Bounds {
+            forgotten: 2,
+            ways: 1,
+            restarts: 1,
+            retained: 4,
+            ..job(4)
+        },
+        // 23, 24: a run that cleans before it has published, or recorded, anything.
+        Bounds {
+            cleaning: true,
+            backlog: true,
+            late: 1,
+            lost: 2,
+            ..Bounds::quiet(Variant::Runs, 2, 2)
+        },
+        Bounds {
+            cleaning: true,
+            apart: true,
+            ..Bounds::quiet(Variant::Runs, 2, 2)
+        },
+    ]
 }
 
 /// States looked at per deliberate bug and world before the next world's turn.

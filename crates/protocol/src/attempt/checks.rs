@@ -181,7 +181,10 @@ impl Attempt {
         let kind = self.kind();
         let checked = kind != CommitKind::Append || !self.rules().on(Rule::AppendUnchecked);
         let conflicts = checked && self.rules().on(Rule::ConflictsChecked);
-        if !self.checked.live && (conflicts || self.committable.restored) {
+        // Whoever read it before it was put over has its files.
+        let again = self.ledger.put_over == Some(self.committable.identifier)
+            && self.rules().on(Rule::PutOverLooked);
+        if !self.checked.live && (conflicts || self.committable.restored || again) {
             self.live_for = LiveFor::Conflicts;
             return self.read_live();
         }

@@ -14,7 +14,8 @@
 //!                ▼
 //!          FindRetained ─ older ones remain ─► rolled back under us
 //!                │ ours is the oldest: alone ─► visible;  else ReadAgain(child)
-//!                │                          built on ours ─► visible;  on another, or absent ─► buried
+//!                │                          built on ours ─► visible;  on another ─► buried
+//!                │                          absent, and ours below others still ─► buried
 //!                ▼ ours is gone, or a child that does not say
 //!          ReadLatest ─► ReadLive ─ its files are there ─► visible;  else nobody can tell
 //! ```
@@ -45,6 +46,8 @@ enum At {
     Child,
     /// There is no child: does it stand itself?
     Itself,
+    /// It does: is there still anything above it?
+    Above,
     /// None of these tells: do the files?
     Unsure,
     /// It counts.
@@ -107,10 +110,18 @@ impl Attempt {
             (At::Base, Fact::Again(found)) => self.on_base(draft, found),
             (At::Retained, Fact::Retained(found)) => self.on_retained(draft, found),
             (At::Child, Fact::Again(found)) => self.on_child(draft, found),
-            // Expiry would have taken this one before its child.
+            // Expiry would have taken this one before its child; a rollback takes the child alone.
             (At::Itself, Fact::Again(Some(found))) if found.token == draft.token => {
-                self.buried(draft);
+                self.ask(draft, At::Above, Step::FindRetained);
             }
+            (At::Above, Fact::Retained(Some((_, newest)))) if newest == draft.id => {
+                self.confirmed(draft);
+            }
+            // Built just now, where the child had been rolled back.
+            (At::Above, Fact::Retained(Some((_, newest)))) if newest == draft.id.next() => {
+                self.ask(draft, At::Child, Step::ReadAgain(newest));
+            }
+            (At::Above, Fact::Retained(_)) => self.buried(draft),
             (At::Itself, Fact::Again(_)) => self.unsure(draft),
             (
                 _,

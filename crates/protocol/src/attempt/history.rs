@@ -61,7 +61,7 @@ impl Attempt {
             return self.settle_unsure(base);
         }
         let Some(base) = base else {
-            if let Some(ours) = self.ledger.newest().cloned()
+            if let Some(ours) = self.ledger.above(None, self.rules()).cloned()
                 && self.rules().on(Rule::RollbackNoticed)
             {
                 return self.replaced(ours, None, false);
@@ -72,7 +72,9 @@ impl Attempt {
         if self.retries > 0 && !self.rules().on(Rule::LedgerOnRetry) {
             return self.checks();
         }
-        match self.ledger.covered().map(|c| c.to) {
+        let noted = self.ledger.above(Some(base.id), self.rules());
+        let seen = self.ledger.covered().map(|c| c.to).max(noted.map(|e| e.id));
+        match seen {
             Some(to) if to > base.id && self.rules().on(Rule::StaleLatestRead) => {
                 self.read(Looking::Stale, to, to);
             }
@@ -369,7 +371,7 @@ impl Attempt {
         let Some(base) = self.base() else {
             return self.decide();
         };
-        let gone = self.ledger.newest().filter(|e| e.id > base.id).cloned();
+        let gone = self.ledger.above(Some(base.id), self.rules()).cloned();
         if let Some(ours) = gone
             && self.rules().on(Rule::RollbackNoticed)
         {
