@@ -516,6 +516,39 @@ impl Store {
             .collect())
     }
 
+    /// Calls `each` for every object below a directory (`""` = the root), however deep, in any order,
+    /// without holding them all: for listings of millions. After a failure that was worth a repetition an
+    /// object may come twice; on object stores a mark of a directory, an empty object named as it, comes
+    /// too.
+    ///
+    /// # Errors
+    /// Any failure; `each` has then had a part of them.
+    pub async fn list_each(
+        &self,
+        prefix: &str,
+        mut each: impl FnMut(ObjectMeta) + Send,
+    ) -> Result<()> {
+        let full = self.resolve_prefix(Op::List, prefix)?;
+        let each = std::sync::Mutex::new(&mut each);
+        let request = || async {
+            let (send, mut parts) = tokio::sync::mpsc::channel(2);
+            let take = async {
+                while let Some(part) = parts.recv().await {
+                    let mut each = each
+                        .lock()
+                        .unwrap_or_else(std::sync::PoisonError::into_inner);
+                    for meta in part {
+                        (*each)(self.relative_meta(meta));
+                    }
+                }
+            };
+            futures::future::join(self.backend.list_in_parts(&full, send), take)
+                .await
+                .0
+        };
+        self.repeated(Op::List, 0, |()| 0, request).await
+    }
+
     /// Names directly in a directory (`""` = the root), sorted. Temporary files of ours are left
     /// out; an absent directory has no names.
     ///
