@@ -19,8 +19,6 @@ pub struct Findings {
     pub users: BTreeSet<String>,
     /// Paths of objects that nothing refers to.
     pub orphans: Vec<String>,
-    /// Objects by which a run that was killed tried its store out: they are not in `orphans`.
-    pub probes: Vec<String>,
     /// Names that are referred to and not there.
     pub dangling: Vec<String>,
     /// Live data files.
@@ -141,9 +139,7 @@ pub fn look(table: &Path) -> Findings {
         } else {
             reached.contains(name)
         };
-        if path.starts_with(".tidegate-probe-") {
-            found.probes.push(path.clone());
-        } else if !known {
+        if !known {
             found.orphans.push(path.clone());
         }
     }

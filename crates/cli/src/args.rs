@@ -70,6 +70,10 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Checkpoint(CheckpointCommand),
     /// Check that a table is whole, or where the rows of a source went.
+    ///
+    /// Looks at everything that snapshots, tags, branches and long-lived changelogs refer to, at what jobs
+    /// and their checkpoints say, and lists files that nothing refers to. Exit code 3 where there is an
+    /// error; warnings and notes (unknown files) leave it 0. May be run while jobs write.
     Verify(VerifyArgs),
 }
 

@@ -38,7 +38,8 @@ pub(crate) fn pairs(flag: &str, given: &[String]) -> Result<BTreeMap<String, Str
 }
 
 impl WarehouseArgs {
-    pub(crate) fn open(&self) -> Result<Warehouse> {
+    /// The warehouse where one is named, and all store options.
+    fn resolve(&self) -> Result<(Option<String>, BTreeMap<String, String>)> {
         let mut options = BTreeMap::new();
         let mut warehouse = self.warehouse.clone();
         let named = self.catalog != Path::new("paimon.yaml");
@@ -48,6 +49,16 @@ impl WarehouseArgs {
             warehouse = warehouse.or(found);
         }
         options.extend(pairs("--store", &self.store)?);
+        Ok((warehouse, options))
+    }
+
+    /// Options for stores beside the warehouse: those of jobs' checkpoints.
+    pub(crate) fn store_options(&self) -> Result<BTreeMap<String, String>> {
+        Ok(self.resolve()?.1)
+    }
+
+    pub(crate) fn open(&self) -> Result<Warehouse> {
+        let (warehouse, options) = self.resolve()?;
         let Some(warehouse) = warehouse else {
             return Err(Failure::config(
                 "which warehouse? pass --warehouse DIR|URL, set TIDEGATE_WAREHOUSE, or write `warehouse:` into paimon.yaml",

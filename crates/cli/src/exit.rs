@@ -5,7 +5,7 @@
 //! | 0 | done |
 //! | 1 | failed while running: store, data, disk |
 //! | 2 | the command line itself is wrong |
-//! | 3 | wrong configuration, or a check that failed |
+//! | 3 | wrong configuration, or a check that failed; warnings and notes of `verify`, unknown files among them, fail none |
 //! | 4 | warehouse, table, database, snapshot, job, checkpoint or source not found |
 //! | 5 | the table refuses the commit (conflict) |
 //! | 6 | saved state and table disagree: choose a way out |

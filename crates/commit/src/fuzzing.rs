@@ -76,3 +76,55 @@ tidegate_fuzz_support::seeds!(
     published_note: plain,
     snapshot_marks: plain,
 );
+
+/// Seeds reach every variant of what a reader of payloads, notes and marks says.
+#[cfg(test)]
+mod corpus {
+    use super::{
+        CommitIdentifier, CommitUser, Committable, Digest, Marks, Note, PAYLOAD_VERSION, decode,
+        snapshot,
+    };
+    use crate::CommitError;
+    use std::collections::BTreeSet;
+    use tidegate_fuzz_support::{reached, variants};
+
+    variants!(CommitError {
+        Corrupt { .. },
+    } elsewhere {
+        // Of stores, tables and what they refuse.
+        Store { .. }, Missing { .. }, NoTable { .. }, TableExists { .. }, Config(..),
+        Exhausted { .. }, Refused(..),
+    });
+
+    #[test]
+    fn seeds_reach_every_variant() {
+        let folder = env!("CARGO_MANIFEST_DIR");
+        let mut all = BTreeSet::new();
+        let mut of = |target: &str, errors: &dyn Fn(&[u8]) -> Option<CommitError>| {
+            let found = reached(folder, target, |b| errors(b).iter().map(name).collect());
+            assert_eq!(
+                found,
+                DECODERS.iter().copied().collect::<BTreeSet<_>>(),
+                "{target}"
+            );
+            all.extend(found);
+        };
+        of("committable", &|data| {
+            decode(&Committable {
+                user: CommitUser::new("fuzz").unwrap(),
+                identifier: CommitIdentifier(0),
+                digest: Digest([0; 32]),
+                expected: 1,
+                received: 1,
+                version: PAYLOAD_VERSION,
+                payload: data.to_vec(),
+            })
+            .err()
+        });
+        of("published_note", &|data| Note::decode("fuzz", data).err());
+        of("snapshot_marks", &|data| {
+            Marks::of(&snapshot::decode(data).ok()?).err()
+        });
+        assert!(!all.is_empty());
+    }
+}

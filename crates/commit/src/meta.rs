@@ -41,7 +41,8 @@ pub struct Visible {
 }
 
 impl Visible {
-    pub(crate) fn new(snapshot: Snapshot, bytes: Bytes) -> Self {
+    /// A snapshot with the bytes that it was read from.
+    pub fn new(snapshot: Snapshot, bytes: Bytes) -> Self {
         let token = match &snapshot.uuid {
             Some(uuid) => Token::new(uuid.as_str()),
             None => Token::new(format!("sha256:{}", sha256_hex(&bytes))),

@@ -130,3 +130,41 @@ tidegate_fuzz_support::seeds!(
     read_parquet: packed,
     evolved_text: packed,
 );
+
+/// Seeds reach every variant of what a reader of data files says.
+#[cfg(test)]
+mod corpus {
+    use super::{PLANS, read};
+    use crate::Error;
+    use std::collections::BTreeSet;
+    use tidegate_fuzz_support::{reached, variants};
+
+    variants!(Error {
+        Corrupt { .. },
+    } elsewhere {
+        // Of types, options, rows that are written, and stores; a column's new type is judged before any
+        // file is read.
+        UnsupportedType { .. }, Option { .. }, MissingColumn { .. }, UnknownColumn { .. },
+        TypeMismatch { .. }, Value { .. }, Null { .. }, UnsupportedFormat { .. }, NoCast { .. },
+        Read { .. }, Model(..), Arrow(..), Parquet(..), Misuse(..),
+    });
+
+    #[test]
+    fn seeds_reach_every_variant() {
+        let folder = env!("CARGO_MANIFEST_DIR");
+        let all = reached(folder, "read_parquet", |data| {
+            let mut found = Vec::new();
+            for plan in PLANS.iter() {
+                match read("fuzz.parquet", data.to_vec().into(), plan) {
+                    Ok(batches) => {
+                        let batches = batches.take(16).filter_map(Result::err);
+                        found.extend(batches.map(|e| name(&e)));
+                    }
+                    Err(e) => found.push(name(&e)),
+                }
+            }
+            found
+        });
+        assert_eq!(all, DECODERS.iter().copied().collect::<BTreeSet<_>>());
+    }
+}

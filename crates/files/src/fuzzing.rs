@@ -69,3 +69,49 @@ pub fn log_entry(data: &[u8]) {
 tidegate_fuzz_support::seeds!(
     log_entry: plain,
 );
+
+/// Seeds reach every variant of what a reader of log entries, messages and payloads says.
+#[cfg(test)]
+mod corpus {
+    use super::{
+        CommitIdentifier, CommitUser, Committable, DataFile, Digest, Entry, MESSAGE_VERSION,
+        Message, Plan, VERSION,
+    };
+    use crate::FilesError;
+    use std::collections::BTreeSet;
+    use tidegate_fuzz_support::{reached, variants};
+
+    variants!(FilesError {
+        Corrupt { .. },
+    } elsewhere {
+        // Of stores, options and writers.
+        Store { .. }, Data { .. }, Config(..), Unsupported(..), Interrupted,
+    });
+
+    #[test]
+    fn seeds_reach_every_variant() {
+        let folder = env!("CARGO_MANIFEST_DIR");
+        let all = reached(folder, "log_entry", |data| {
+            let committable = Committable {
+                user: CommitUser::new("fuzz").unwrap(),
+                identifier: CommitIdentifier(7),
+                digest: Digest([0; 32]),
+                expected: 1,
+                received: 1,
+                version: VERSION,
+                payload: data.to_vec(),
+            };
+            let message = Message {
+                version: MESSAGE_VERSION,
+                bytes: data.to_vec(),
+            };
+            let errors = [
+                Entry::decode("commit-7", data).err(),
+                DataFile::from_message(&message).err(),
+                Plan::of(&committable).err(),
+            ];
+            errors.iter().flatten().map(name).collect()
+        });
+        assert_eq!(all, DECODERS.iter().copied().collect::<BTreeSet<_>>());
+    }
+}

@@ -185,3 +185,88 @@ tidegate_fuzz_support::seeds!(
     commit_message: plain,
     manifest_committable: plain,
 );
+
+/// Seeds reach every variant of what is wrong with a file.
+#[cfg(test)]
+mod corpus {
+    use super::container;
+    use crate::{
+        Error, Problem, Result, commit_message, consumer, hint, index_manifest, manifest,
+        manifest_committable, manifest_list, schema, snapshot, tag,
+    };
+    use std::collections::BTreeSet;
+    use tidegate_fuzz_support::{reached, variants};
+
+    variants!(Problem {
+        Truncated { .. }, Unexpected { .. }, DuplicateKey(..), Missing, TooDeep(..), NotUtf8,
+        Length { .. }, Magic, Codec(..), Decompress(..), BlockTooLarge { .. }, Checksum { .. },
+        Sync, Leftover(..), Schema(..), Version { .. },
+    } elsewhere {
+        // What is given to an encoder.
+        CannotHold(..),
+    });
+
+    fn said<T>(result: Result<T>) -> Vec<&'static str> {
+        let error: Option<Error> = result.err();
+        error.iter().map(|e| name(e.problem())).collect()
+    }
+
+    #[test]
+    fn seeds_reach_every_variant() {
+        let folder = env!("CARGO_MANIFEST_DIR");
+        let mut all = BTreeSet::new();
+        let mut of = |target: &str, errors: &dyn Fn(&[u8]) -> Vec<&'static str>| {
+            all.extend(reached(folder, target, errors));
+        };
+        of("snapshot", &|b| said(snapshot::decode(b)));
+        of("tag", &|b| said(tag::decode(b)));
+        of("consumer", &|b| said(consumer::decode(b)));
+        of("schema", &|b| {
+            [said(schema::decode(b)), said(schema::decode_type(b))].concat()
+        });
+        of("hint", &|b| said(hint::decode(b)));
+        of("manifest_list", &|b| said(manifest_list::decode(b)));
+        of("index_manifest", &|b| said(index_manifest::decode(b)));
+        of("manifest", &|b| said(manifest::decode(b)));
+        of("avro_records", &|b| {
+            let Some((which, records)) = b.split_first() else {
+                return Vec::new();
+            };
+            let (schema, is_manifest, is_list) = match which % 5 {
+                0 => (include_str!("avro/schemas/manifest.avsc"), true, false),
+                1 => (
+                    include_str!("avro/schemas/manifest-newest.avsc"),
+                    true,
+                    false,
+                ),
+                2 => (manifest_list::SCHEMA, false, true),
+                3 => (index_manifest::SCHEMA, false, false),
+                _ => (
+                    include_str!("avro/schemas/index-manifest-newest.avsc"),
+                    false,
+                    false,
+                ),
+            };
+            let file = container(schema, i64::from(which / 5), records);
+            match (is_manifest, is_list) {
+                (true, _) => said(manifest::decode(&file)),
+                (_, true) => said(manifest_list::decode(&file)),
+                _ => said(index_manifest::decode(&file)),
+            }
+        });
+        let versioned = |b: &[u8]| {
+            b.split_first()
+                .map(|(v, rest)| (i32::from(*v), rest.to_vec()))
+        };
+        of("commit_message", &|b| {
+            let message = versioned(b).map(|(v, rest)| commit_message::decode(&rest, v % 14));
+            message.into_iter().flat_map(said).collect()
+        });
+        of("manifest_committable", &|b| {
+            let message = versioned(b).map(|(v, rest)| manifest_committable::decode(&rest, v % 6));
+            message.into_iter().flat_map(said).collect()
+        });
+        let known: BTreeSet<&str> = DECODERS.iter().copied().collect();
+        assert_eq!(all, known);
+    }
+}

@@ -220,3 +220,93 @@ tidegate_fuzz_support::seeds!(
     option_values: plain,
     partition_paths: plain,
 );
+
+/// Seeds reach every variant of what a reader of values says.
+#[cfg(test)]
+mod corpus {
+    use super::TYPES;
+    use crate::options::{parse_bool, parse_bytes, parse_duration, parse_map};
+    use crate::{
+        BinaryRow, BucketFunction, DataType, Error, Options, TableOptions, error::Result, layout,
+    };
+    use std::collections::BTreeSet;
+    use tidegate_fuzz_support::{reached, variants};
+
+    variants!(Error {
+        Binary { .. }, TypeText { .. }, TypeNotWritable { .. }, Option { .. }, Schema(..),
+        Partition { .. }, BucketFunction { .. },
+    } elsewhere {
+        // Values, types and entries that somebody gives: text out of range is no type.
+        Mismatch { .. }, TypeRange { .. }, Entries { .. },
+    });
+
+    fn said<T>(result: Result<T>) -> Vec<&'static str> {
+        result.err().iter().map(name).collect()
+    }
+
+    fn binary_row(data: &[u8]) -> Vec<&'static str> {
+        let row = match BinaryRow::from_serialized(data) {
+            Ok(row) => row,
+            Err(e) => return vec![name(&e)],
+        };
+        let mut found = Vec::new();
+        for i in 0..(row.arity() as usize).min(16) {
+            found.extend(TYPES.iter().flat_map(|t| said(row.get(i, t))));
+        }
+        for (function, key) in [
+            (BucketFunction::Default, &TYPES[..4]),
+            (BucketFunction::Mod, &TYPES[..1]),
+            (BucketFunction::Hive, &TYPES[..4]),
+        ] {
+            found.extend(said(function.bucket(row.bytes(), key, 7)));
+        }
+        found
+    }
+
+    fn option_values(data: &[u8]) -> Vec<&'static str> {
+        let Ok(text) = std::str::from_utf8(data) else {
+            return Vec::new();
+        };
+        let lines = text.lines().filter_map(|line| line.split_once('='));
+        let mut options = Options::new();
+        lines.for_each(|(key, value)| options.set(key, value));
+        let schema = super::schema(options);
+        let _ = (
+            parse_bytes(text),
+            parse_duration(text),
+            parse_bool(text),
+            parse_map(text),
+        );
+        [said(TableOptions::of(&schema)), said(schema.validate())].concat()
+    }
+
+    fn partition_paths(data: &[u8]) -> Vec<&'static str> {
+        let Some((legacy, data)) = data.split_first() else {
+            return Vec::new();
+        };
+        let Ok(row) = BinaryRow::from_serialized(data) else {
+            return vec!["Binary"];
+        };
+        let kinds = ["STRING", "INT", "DATE", "BIGINT", "TIMESTAMP(9)", "BYTES"];
+        let columns = (0..(row.arity() as usize).min(20)).map(|i| {
+            let kind = kinds[(i + usize::from(*legacy >> 1)) % kinds.len()];
+            (format!("c{i}"), kind.parse::<DataType>().unwrap().logical)
+        });
+        let paths = layout::PartitionPaths::new(columns.collect(), "__DEFAULT__", legacy & 1 == 1);
+        said(paths.path(&row))
+    }
+
+    #[test]
+    fn seeds_reach_every_variant() {
+        let folder = env!("CARGO_MANIFEST_DIR");
+        let type_text = |b: &[u8]| match std::str::from_utf8(b) {
+            Ok(text) => said(text.parse::<DataType>()),
+            Err(_) => Vec::new(),
+        };
+        let mut all = reached(folder, "binary_row", binary_row);
+        all.extend(reached(folder, "type_text", type_text));
+        all.extend(reached(folder, "option_values", option_values));
+        all.extend(reached(folder, "partition_paths", partition_paths));
+        assert_eq!(all, DECODERS.iter().copied().collect::<BTreeSet<_>>());
+    }
+}

@@ -61,3 +61,28 @@ tidegate_fuzz_support::seeds!(
     checkpoint_record: packed,
     registration: plain,
 );
+
+/// Seeds reach every variant of what a reader of records says.
+#[cfg(test)]
+mod corpus {
+    use crate::{RecoveryError, decode};
+    use std::collections::BTreeSet;
+    use tidegate_fuzz_support::{reached, variants};
+
+    variants!(RecoveryError {
+        Record { .. },
+    } elsewhere {
+        // Of directories, stores and other runs; a registration's reader says why in words.
+        Registration { .. }, Fenced { .. }, Undecided { .. }, NoSuchCheckpoint { .. },
+        SeveralUsers { .. }, Adopted { .. }, Encode { .. }, Store { .. },
+    });
+
+    #[test]
+    fn seeds_reach_every_variant() {
+        let folder = env!("CARGO_MANIFEST_DIR");
+        let all = reached(folder, "checkpoint_record", |b| {
+            decode(b, "fuzz").err().iter().map(name).collect()
+        });
+        assert_eq!(all, DECODERS.iter().copied().collect::<BTreeSet<_>>());
+    }
+}

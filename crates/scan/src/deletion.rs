@@ -85,6 +85,11 @@ impl DeletionVector {
         self.positions.is_empty()
     }
 
+    /// The last deleted row.
+    pub fn last(&self) -> Option<u64> {
+        self.positions.last().copied()
+    }
+
     /// Whether a row is deleted.
     pub fn contains(&self, position: u64) -> bool {
         self.positions.binary_search(&position).is_ok()

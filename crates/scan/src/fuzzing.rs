@@ -48,3 +48,40 @@ tidegate_fuzz_support::seeds!(
     deletion_vector: packed,
     avro_file: packed,
 );
+
+/// Seeds reach every variant of what a reader of files says.
+#[cfg(test)]
+mod corpus {
+    use crate::{DeletionVector, Error, avro};
+    use std::collections::BTreeSet;
+    use tidegate_fuzz_support::{reached, variants};
+
+    variants!(Error {
+        Format(..), Inconsistent { .. },
+    } elsewhere {
+        // Of stores and of whole tables; rows are read by `tidegate-datafile`.
+        Store(..), DataFile(..), Model(..), NoTable(..), NoSnapshot { .. }, NoTag { .. },
+        NoSchema { .. }, NoColumn { .. }, Unsupported { .. },
+    });
+
+    #[test]
+    fn seeds_reach_every_variant() {
+        let folder = env!("CARGO_MANIFEST_DIR");
+        let mut all = reached(folder, "deletion_vector", |data| {
+            let [a, b, bytes @ ..] = data else {
+                return Vec::new();
+            };
+            let (length, rows) = (i32::from(*a), u64::from(*b) * 257);
+            let read = DeletionVector::decode("fuzz", bytes, i32::from(*a as i8), length, rows);
+            read.err().iter().map(name).collect()
+        });
+        all.extend(reached(folder, "avro_file", |data| {
+            let [rows, bytes @ ..] = data else {
+                return Vec::new();
+            };
+            let read = avro::decode("fuzz.avro", bytes, u64::from(*rows));
+            read.err().iter().map(name).collect()
+        }));
+        assert_eq!(all, DECODERS.iter().copied().collect::<BTreeSet<_>>());
+    }
+}

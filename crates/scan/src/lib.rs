@@ -47,7 +47,7 @@ pub mod fuzzing;
 pub use deletion::DeletionVector;
 pub use error::{Error, Result};
 pub use live::{index_entries, live_entries, manifest, manifest_list};
-pub use plan::{Listing, ScanPlan, Split};
+pub use plan::{Listing, Places, ScanPlan, Split};
 pub use table::{At, TableReader};
 
 /// The README's example runs.

@@ -40,6 +40,26 @@ pub struct Split {
 }
 
 impl Split {
+    /// A data file as its manifest has it.
+    ///
+    /// # Errors
+    /// A partition that makes no path.
+    pub fn new(entry: ManifestEntry, places: &Places) -> Result<Self> {
+        Ok(Self {
+            path: places.of(&entry)?,
+            deletion: None,
+            partition: entry.partition,
+            bucket: entry.bucket,
+            total_buckets: entry.total_buckets,
+            file: entry.file,
+        })
+    }
+
+    /// Whether it lies outside the table.
+    pub fn is_outside(&self) -> bool {
+        is_absolute(&self.path)
+    }
+
     /// Rows that a reader gets of it.
     pub fn row_count(&self) -> u64 {
         let all = u64::try_from(self.file.row_count).unwrap_or(0);
@@ -95,14 +115,7 @@ impl Listing {
                 };
                 listing.schemas.insert(id, found);
             }
-            listing.splits.push(Split {
-                path: places.of(&entry)?,
-                deletion: None,
-                partition: entry.partition,
-                bucket: entry.bucket,
-                total_buckets: entry.total_buckets,
-                file: entry.file,
-            });
+            listing.splits.push(Split::new(entry, &places)?);
         }
         listing.index = index;
         let vectors = listing
@@ -181,6 +194,30 @@ impl ScanPlan {
             limit: None,
             batch_rows: None,
         })
+    }
+
+    /// One data file by itself, of any version and of a table of any kind: all its rows as they stand in it,
+    /// deleted ones too, in the given columns of the schema that it was written under.
+    pub fn of_file(
+        table: TableReader,
+        split: Split,
+        written: Arc<TableSchema>,
+        columns: Vec<DataField>,
+    ) -> Self {
+        Self {
+            columns,
+            table,
+            snapshot: None,
+            schemas: HashMap::from([(split.file.schema_id, written.clone())]),
+            schema: written,
+            splits: vec![Split {
+                deletion: None,
+                ..split
+            }],
+            raw: true,
+            limit: None,
+            batch_rows: None,
+        }
     }
 
     /// Reads only these columns, in this order.
@@ -355,15 +392,20 @@ fn unreadable(schema: &TableSchema) -> Option<String> {
     }
 }
 
-/// Where files of a table lie.
-struct Places {
+/// Where files of a table lie: below the table, or the full path where a file lies outside.
+#[derive(Clone, Debug)]
+pub struct Places {
     partitions: PartitionPaths,
     directory: String,
     index_beside_data: bool,
 }
 
 impl Places {
-    fn new(schema: &TableSchema) -> Result<Self> {
+    /// Those of a table with this schema.
+    ///
+    /// # Errors
+    /// Options or partition columns that make no paths.
+    pub fn new(schema: &TableSchema) -> Result<Self> {
         let index_beside_data = schema.options.bool("index-file-in-data-file-dir")?;
         Ok(Self {
             partitions: schema.partition_paths()?,
@@ -385,7 +427,11 @@ impl Places {
         ]))
     }
 
-    fn of(&self, entry: &ManifestEntry) -> Result<String> {
+    /// The path of a data file.
+    ///
+    /// # Errors
+    /// A partition that makes no path.
+    pub fn of(&self, entry: &ManifestEntry) -> Result<String> {
         match &entry.file.external_path {
             Some(path) => Ok(path.clone()),
             None => {
@@ -398,7 +444,11 @@ impl Places {
         }
     }
 
-    fn of_index(&self, entry: &IndexManifestEntry) -> Result<String> {
+    /// The path of an index file.
+    ///
+    /// # Errors
+    /// A partition that makes no path.
+    pub fn of_index(&self, entry: &IndexManifestEntry) -> Result<String> {
         match &entry.file.external_path {
             Some(path) => Ok(path.clone()),
             None if self.index_beside_data => {

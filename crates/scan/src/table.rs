@@ -72,6 +72,15 @@ impl TableReader {
         &self.store
     }
 
+    /// The store in which a path of a [`Split`](crate::Split) lies, and the path there: a data file may lie
+    /// outside the table.
+    ///
+    /// # Errors
+    /// A path outside that is none, or whose store cannot be opened.
+    pub fn locate(&self, path: &str) -> Result<(Store, String)> {
+        crate::plan::located(self, path)
+    }
+
     pub(crate) fn store_options(&self) -> &BTreeMap<String, String> {
         &self.external
     }

@@ -104,3 +104,47 @@ tidegate_fuzz_support::seeds!(
     store_url: packed,
     s3_answers: plain,
 );
+
+/// Seeds reach every kind of error that text given to a store can make.
+#[cfg(test)]
+mod corpus {
+    use crate::{ErrorKind, ObjectPath, Store};
+    use std::collections::{BTreeMap, BTreeSet};
+    use tidegate_fuzz_support::{reached, variants};
+
+    variants!(ErrorKind {
+        Config, NameTooLong,
+    } elsewhere {
+        // What a store answers.
+        NotFound, AlreadyExists, PermissionDenied, Full, Throttled, Transient, Unsupported,
+        Corrupt, Other,
+    });
+
+    #[test]
+    fn seeds_reach_every_variant() {
+        let folder = env!("CARGO_MANIFEST_DIR");
+        let text = |data: &[u8]| {
+            std::str::from_utf8(data)
+                .map(str::to_owned)
+                .unwrap_or_default()
+        };
+        let mut all = reached(folder, "store_url", |data| {
+            let text = text(data);
+            let mut lines = text.lines();
+            let url = lines.next().unwrap_or_default();
+            let options = lines.filter_map(|line| line.split_once('='));
+            let options: BTreeMap<String, String> =
+                options.map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+            Store::open(url, &options)
+                .err()
+                .map(|e| name(&e.kind()))
+                .into_iter()
+                .collect()
+        });
+        all.extend(reached(folder, "object_path", |data| {
+            let path = ObjectPath::new(&text(data));
+            path.err().map(|e| name(&e.kind())).into_iter().collect()
+        }));
+        assert_eq!(all, DECODERS.iter().copied().collect::<BTreeSet<_>>());
+    }
+}

@@ -22,6 +22,11 @@ use crate::path;
 use crate::retry::RetryPolicy;
 use crate::upload::{Upload, UploadOptions};
 
+/// What names of probe objects start with; 32 hexadecimal digits follow.
+const PROBE: &str = ".tidegate-probe-";
+/// Probes at most: who removes what dead ones left has not three of them in its list.
+const PROBES: u32 = 3;
+
 /// Outcome of [`Store::create_if_absent`].
 #[must_use = "an unknown outcome must be settled before anything else is done"]
 #[derive(Debug)]
@@ -511,6 +516,39 @@ impl Store {
             .collect())
     }
 
+    /// Calls `each` for every object below a directory (`""` = the root), however deep, in any order,
+    /// without holding them all: for listings of millions. After a failure that was worth a repetition an
+    /// object may come twice; on object stores a mark of a directory, an empty object named as it, comes
+    /// too.
+    ///
+    /// # Errors
+    /// Any failure; `each` has then had a part of them.
+    pub async fn list_each(
+        &self,
+        prefix: &str,
+        mut each: impl FnMut(ObjectMeta) + Send,
+    ) -> Result<()> {
+        let full = self.resolve_prefix(Op::List, prefix)?;
+        let each = std::sync::Mutex::new(&mut each);
+        let request = || async {
+            let (send, mut parts) = tokio::sync::mpsc::channel(2);
+            let take = async {
+                while let Some(part) = parts.recv().await {
+                    let mut each = each
+                        .lock()
+                        .unwrap_or_else(std::sync::PoisonError::into_inner);
+                    for meta in part {
+                        (*each)(self.relative_meta(meta));
+                    }
+                }
+            };
+            futures::future::join(self.backend.list_in_parts(&full, send), take)
+                .await
+                .0
+        };
+        self.repeated(Op::List, 0, |()| 0, request).await
+    }
+
     /// Names directly in a directory (`""` = the root), sorted. Temporary files of ours are left
     /// out; an absent directory has no names.
     ///
@@ -637,37 +675,74 @@ impl Store {
     /// the first one's bytes stay; then deletes it. Some stores take a conditional write for a
     /// plain one: two writers would both win (case B20).
     ///
+    /// Killed in between, it leaves the object: [`Store::remove_probes`] removes such, and may do so under
+    /// a probe that is at work. A second creation that wins is therefore tried again.
+    ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] where the store must not be written to, saying why.
     pub async fn probe_create(&self) -> Result<()> {
-        let path = format!(".tidegate-probe-{}", uuid::Uuid::new_v4().simple());
-        let first = Bytes::from(format!("first {path}"));
-        let second = Bytes::from(format!("second {path}"));
-        let outcome = self.probe_with(&path, first, second).await;
-        if let Err(error) = self.delete(&path).await {
-            tracing::warn!(%error, "the probe object stays behind");
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let path = format!("{PROBE}{}", uuid::Uuid::new_v4().simple());
+            let first = Bytes::from(format!("first {path}"));
+            let second = Bytes::from(format!("second {path}"));
+            let outcome = self.probe_with(&path, first, second).await;
+            if let Err(error) = self.delete(&path).await {
+                tracing::warn!(%error, "the probe object stays behind");
+            }
+            match outcome {
+                Err(Probed::Replaced) if attempt < PROBES => {}
+                Err(Probed::Replaced) => {
+                    return Err(self.unfit("it lets a second creation replace the first object"));
+                }
+                Err(Probed::Unfit(error)) => return Err(error),
+                Ok(()) => return Ok(()),
+            }
         }
-        outcome
     }
 
-    async fn probe_with(&self, path: &str, first: Bytes, second: Bytes) -> Result<()> {
+    /// Removes what killed probes left directly under the root, by its name; gives how many.
+    ///
+    /// # Errors
+    /// Where the root cannot be listed or an object not be deleted.
+    pub async fn remove_probes(&self) -> Result<usize> {
+        let entries = self.list_names("").await?;
+        let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        let mut removed = 0;
+        for entry in entries.iter().filter(|entry| !entry.is_dir) {
+            let unique = entry.name.strip_prefix(PROBE);
+            if unique.is_some_and(|u| u.len() == 32 && u.bytes().all(hex)) {
+                self.delete(&entry.name).await?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+
+    async fn probe_with(&self, path: &str, first: Bytes, second: Bytes) -> Result<(), Probed> {
         // Once more after a lost answer; what exists then must be ours.
         let mut made = self.create_if_absent(path, first.clone()).await;
         if matches!(made, Create::Unknown(_)) {
             made = self.create_if_absent(path, first.clone()).await;
         }
         match made {
-            Create::Unknown(error) | Create::Failed(error) => return Err(error),
+            Create::Unknown(error) | Create::Failed(error) => return Err(Probed::Unfit(error)),
             other if other.holds(&first) => {}
-            _ => return Err(self.unfit("another object stood at a random name")),
+            _ => {
+                let reason = "another object stood at a random name";
+                return Err(Probed::Unfit(self.unfit(reason)));
+            }
         }
-        let reason = match self.create_if_absent(path, second).await {
-            Create::Exists(theirs) if theirs == first => return Ok(()),
-            Create::Exists(_) => "the second creation was refused and yet replaced the object",
-            Create::Created => "it lets a second creation replace the first object",
-            Create::Unknown(error) | Create::Failed(error) => return Err(error),
-        };
-        Err(self.unfit(reason))
+        match self.create_if_absent(path, second).await {
+            Create::Exists(theirs) if theirs == first => Ok(()),
+            Create::Exists(_) => {
+                let reason = "the second creation was refused and yet replaced the object";
+                Err(Probed::Unfit(self.unfit(reason)))
+            }
+            Create::Created => Err(Probed::Replaced),
+            Create::Unknown(error) | Create::Failed(error) => Err(Probed::Unfit(error)),
+        }
     }
 
     fn unfit(&self, reason: &str) -> StoreError {
@@ -679,6 +754,14 @@ impl Store {
                  conditional writes"
             ))
     }
+}
+
+/// What a probe came to.
+enum Probed {
+    /// The second creation won: the store ignores conditions, or somebody removed the first object.
+    Replaced,
+    /// The store must not be written to, or could not be asked.
+    Unfit(StoreError),
 }
 
 fn display_url(base: &str, prefix: &str) -> String {

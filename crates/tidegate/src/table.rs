@@ -42,10 +42,11 @@ pub(crate) async fn create(store: &Store, schema: &TableSchema, name: &str) -> R
     }
 }
 
-/// Removes temporary files beside the schemas, of processes that were killed while they created the table
-/// or a schema. Only those whose schema is there: no create can still win by one. Called by who is about
-/// to write; what cannot be removed is found again.
+/// Removes what processes left that were killed while they created the table or a schema: objects by which
+/// they tried the store out, and temporary files beside the schemas, only those whose schema is there: no
+/// create can still win by one. Called by who is about to write; what cannot be removed is found again.
 pub(crate) async fn remove_leftovers(store: &Store) {
+    let _ = store.remove_probes().await;
     // Elsewhere a create is one request and leaves nothing.
     if store.capabilities().scheme != Scheme::File {
         return;

@@ -399,6 +399,27 @@ async fn what_killed_creations_left_beside_schemas_is_removed_by_the_next_run() 
     rig.assert_exactly_once("beside temporary files").await;
 }
 
+#[tokio::test]
+async fn what_a_killed_probe_left_is_removed_by_the_next_run() {
+    for rig in [Rig::memory(false).await, Rig::disk().await] {
+        let put = async |name: &str| {
+            let path = format!("table/{name}");
+            rig.store.put(&path, "first".into()).await.unwrap();
+            path
+        };
+        let gone = put(".tidegate-probe-0123456789abcdef0123456789abcdef").await;
+        let stay = [
+            put(".tidegate-probe-mine").await,
+            put("sub/.tidegate-probe-0123456789abcdef0123456789abcdef").await,
+        ];
+        rig.run().await.unwrap();
+        assert_eq!(rig.store.head(&gone).await.unwrap(), None);
+        for path in stay {
+            assert!(rig.store.head(&path).await.unwrap().is_some(), "{path}");
+        }
+    }
+}
+
 /// What recovery publishes is of the new run, and yet nothing is removed before that has a record of
 /// its own: without one an older run might still write its next.
 #[test]

@@ -199,3 +199,32 @@ tidegate_fuzz_support::seeds!(
     spill_block: packed,
     route: packed,
 );
+
+/// Seeds reach every variant of what a reader of spilled blocks says.
+#[cfg(test)]
+mod corpus {
+    use super::{Arc, Cursor, GroupId, Run, arrow_schema, fields};
+    use crate::WriterError;
+    use std::collections::BTreeSet;
+    use tidegate_fuzz_support::{reached, variants};
+
+    variants!(WriterError {
+        Arrow { .. },
+    } elsewhere {
+        // Of rows, options, stores and tasks; a spill's own files are always ours.
+        Config(..), Rows(..), Partition(..), BucketCount { .. }, Views { .. }, Encode { .. },
+        Upload { .. }, Size { .. }, Spill { .. }, Task { .. }, Unusable(..), Abort { .. },
+    });
+
+    #[test]
+    fn seeds_reach_every_variant() {
+        let folder = env!("CARGO_MANIFEST_DIR");
+        let schema = Arc::new(arrow_schema(&fields()).unwrap());
+        let all = reached(folder, "spill_block", |data| {
+            let run = Run::of_block(&std::env::temp_dir(), data, GroupId(3), 2).unwrap();
+            let taken = Cursor::default().take(&run, GroupId(3), &schema, |_| Ok(()));
+            taken.err().iter().map(name).collect()
+        });
+        assert_eq!(all, DECODERS.iter().copied().collect::<BTreeSet<_>>());
+    }
+}

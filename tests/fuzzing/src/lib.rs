@@ -5,9 +5,11 @@
 //! it is run twice: by libFuzzer ([`target!`]) on whatever that finds, and by `cargo test` ([`sweep`])
 //! on the committed seeds, cut and changed at every place.
 
+mod corpus;
 mod counting;
 mod sweep;
 
+pub use corpus::reached;
 pub use counting::{Counting, peak_of};
 pub use sweep::sweep;
 

@@ -44,13 +44,42 @@ pub fn sweep(folder: &str, target: &str, check: fn(&[u8]), allowed: fn(usize) ->
         bounded(check, allowed, input);
         drop(telling);
     };
+    each(&seeds, MOST, |seed, what, input| {
+        run(seed, &|| what.to_string(), input)
+    });
+}
+
+/// What is done to a seed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    Nothing,
+    Cut(usize),
+    Set(usize, u8),
+}
+
+impl std::fmt::Display for Change {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("as it is"),
+            Self::Cut(at) => write!(f, "cut at byte {at}"),
+            Self::Set(at, new) => write!(f, "byte {at} set to {new:#04x}"),
+        }
+    }
+}
+
+/// Each seed as it is, cut at every byte, and changed at every byte; about `most` inputs, spread evenly.
+pub(crate) fn each(
+    seeds: &[(String, Vec<u8>)],
+    most: usize,
+    mut run: impl FnMut(&str, Change, &[u8]),
+) {
     let places: usize = seeds.iter().map(|(_, bytes)| bytes.len()).sum();
-    let stride = (3 * places).div_ceil(MOST).max(1);
-    for (seed, bytes) in &seeds {
-        run(seed, &|| "as it is".to_owned(), bytes);
+    let stride = (3 * places).div_ceil(most).max(1);
+    for (seed, bytes) in seeds {
+        run(seed, Change::Nothing, bytes);
         for (at, old) in bytes.iter().enumerate().step_by(stride) {
             if let Some(cut) = bytes.get(..at) {
-                run(seed, &|| format!("cut at byte {at}"), cut);
+                run(seed, Change::Cut(at), cut);
             }
             let odd = ODD.get(at % ODD.len()).copied().unwrap_or_default();
             for new in [odd, old ^ (1 << (at % 8))] {
@@ -58,7 +87,7 @@ pub fn sweep(folder: &str, target: &str, check: fn(&[u8]), allowed: fn(usize) ->
                 if let Some(byte) = changed.get_mut(at) {
                     *byte = new;
                 }
-                run(seed, &|| format!("byte {at} set to {new:#04x}"), &changed);
+                run(seed, Change::Set(at, new), &changed);
             }
         }
     }
@@ -72,10 +101,10 @@ thread_local! {
 
 /// While it is there, panics of this thread print nothing: code under test may catch those of a library,
 /// thousands of them, and a backtrace costs tens of megabytes that the check did not hold.
-struct Quiet;
+pub(crate) struct Quiet;
 
 impl Quiet {
-    fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
@@ -106,7 +135,7 @@ impl<F: Fn()> Drop for Telling<F> {
     }
 }
 
-fn read(folder: &Path) -> std::io::Result<Vec<(String, Vec<u8>)>> {
+pub(crate) fn read(folder: &Path) -> std::io::Result<Vec<(String, Vec<u8>)>> {
     let mut seeds = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

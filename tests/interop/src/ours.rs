@@ -180,7 +180,7 @@ fn findings(said: &str) -> Option<String> {
         .get("findings")?
         .as_array()?
         .iter()
-        .filter(|f| text(f, "severity").is_none_or(|s| s != "warning"))
+        .filter(|f| text(f, "severity").is_none_or(|s| s == "error"))
         .filter_map(|f| Some(format!("{}: {}", text(f, "place")?, text(f, "finding")?)))
         .collect();
     (!errors.is_empty()).then(|| errors.join(PARTS))
@@ -191,10 +191,11 @@ mod tests {
     use super::findings;
 
     #[test]
-    fn each_error_of_a_report_is_a_part_and_warnings_are_none() {
+    fn each_error_of_a_report_is_a_part_and_warnings_and_notes_are_none() {
         let said = r#" (exit status: 3) {"errors":2,"findings":[
             {"severity":"error","place":"a","finding":"it is not there"},
             {"severity":"warning","place":"b","finding":"loose"},
+            {"severity":"note","place":"d","finding":"nobody's"},
             {"severity":"error","place":"c","finding":"3 rows"}]}"#;
         let told = Some("a: it is not there ¶ c: 3 rows".to_owned());
         assert_eq!(findings(said), told);

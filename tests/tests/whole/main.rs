@@ -22,3 +22,4 @@ mod inputs;
 mod labs;
 mod outages;
 mod readme;
+mod verified;

@@ -1,10 +1,11 @@
 //! `tidegate verify`: is the table whole, and where did rows of a source go?
 
 use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tidegate::system::{Cell, Sheet};
-use tidegate::verify;
+use tidegate::verify::{self, Finding, Options, Origin, Report, UnknownFile};
 use tidegate_runtime::source::SourceState;
 use tidegate_runtime::source::place::{Place, places};
 
@@ -16,54 +17,177 @@ pub(crate) async fn run(args: VerifyArgs, output: &OutputArgs) -> Result<u8> {
     let table = args.table.warehouse.table(&args.table.name).await?;
     match &args.offset {
         Some(offset) => receipt(&table, offset, args.job.as_deref(), output).await,
-        None => whole(&table, output).await,
+        None => {
+            let options = Options {
+                store: args.table.warehouse.store_options()?,
+                ..Options::default()
+            };
+            let report = verify::verify_with(&table, options).await?;
+            show(table.name(), &report, output)
+        }
     }
 }
 
-async fn whole(table: &tidegate::Table, output: &OutputArgs) -> Result<u8> {
-    let report = verify::verify(table).await?;
-    let mut sheet = Sheet::new(["severity", "place", "finding"]);
+/// Only errors fail: with warnings readers get along, and a file that nothing refers to harms none.
+fn show(name: &str, report: &Report, output: &OutputArgs) -> Result<u8> {
+    let now = SystemTime::now();
+    match output.format {
+        Format::Table => {
+            if !report.findings.is_empty() {
+                output::sheet(output.format, &for_people(report, now))?;
+            }
+            output::line(&summary(name, report))?;
+            if report.unknown.0 > 0 {
+                output::line(
+                    "unknown files harm no reader; young ones may belong to a writer that is at work: see \
+                     what each is before you remove it",
+                )?;
+            }
+        }
+        Format::Csv => {
+            output::sheet(output.format, &for_machines(report, now))?;
+            output::note(&summary(name, report));
+        }
+        Format::Json | Format::Jsonl => {
+            let findings: Vec<Value> = report.findings.iter().map(|f| json(f, now)).collect();
+            output::object(
+                output.format,
+                &json!({
+                    "table": name, "snapshots": report.snapshots, "tags": report.tags,
+                    "branches": report.branches, "manifests": report.manifests, "files": report.files,
+                    "rows": report.rows, "checkpoints": report.checkpoints, "errors": report.errors(),
+                    "warnings": report.warnings(), "notes": report.notes(),
+                    "unknown_files": report.unknown.0, "unknown_bytes": report.unknown.1,
+                    "left_out": report.left_out, "findings": findings,
+                }),
+            )?;
+        }
+    }
+    Ok(match report.errors() {
+        0 => 0,
+        _ => CHECK_FAILED,
+    })
+}
+
+fn summary(name: &str, report: &Report) -> String {
+    let mut versions = format!("{} snapshots", report.snapshots);
+    for (count, what) in [(report.tags, "tags"), (report.branches, "branches")] {
+        if count > 0 {
+            versions += &format!(", {count} {what}");
+        }
+    }
+    if report.checkpoints > 0 {
+        versions += &format!(", {} checkpoints", report.checkpoints);
+    }
+    let mut text = format!(
+        "{name}: {versions}, {} manifests, {} data files, {} rows looked at; {} errors, {} warnings",
+        report.manifests,
+        report.files,
+        report.rows,
+        report.errors(),
+        report.warnings()
+    );
+    let (files, bytes) = report.unknown;
+    if files > 0 {
+        text += &format!(", {files} unknown files ({})", size(bytes));
+    }
+    if report.left_out > 0 {
+        text += &format!("; {} more findings are counted, not shown", report.left_out);
+    }
+    text
+}
+
+fn age(file: &UnknownFile, now: SystemTime) -> Option<Duration> {
+    // Clocks differ: what is of the future is just written.
+    let modified = file.modified?;
+    Some(now.duration_since(modified).unwrap_or_default())
+}
+
+fn for_people(report: &Report, now: SystemTime) -> Sheet {
+    let mut sheet = Sheet::new(["severity", "kind", "place", "finding"]);
     for finding in &report.findings {
+        let what = match &finding.unknown {
+            None => finding.what.clone(),
+            Some(file) => {
+                let age = age(file, now).map_or_else(|| "age unknown".to_owned(), old);
+                format!("{}, {age}: {}", size(file.bytes), finding.what)
+            }
+        };
         sheet.push(vec![
             finding.severity.name().into(),
+            finding.kind.name().into(),
             finding.place.as_str().into(),
-            finding.what.as_str().into(),
+            what.into(),
         ]);
     }
-    if output.format == Format::Table {
-        if !report.findings.is_empty() {
-            output::sheet(output.format, &sheet)?;
-        }
-        output::line(&format!(
-            "{}: {} snapshots, {} manifests, {} data files, {} rows looked at; {} errors, {} warnings",
-            table.name(),
-            report.snapshots,
-            report.manifests,
-            report.files,
-            report.rows,
-            report.errors(),
-            report.warnings()
-        ))?;
-    } else {
-        let findings: Vec<_> = report
-            .findings
-            .iter()
-            .map(|f| json!({"severity": f.severity.name(), "place": f.place, "finding": f.what}))
-            .collect();
-        output::object(
-            output.format,
-            &json!({
-                "table": table.name(), "snapshots": report.snapshots, "manifests": report.manifests,
-                "files": report.files, "rows": report.rows, "errors": report.errors(),
-                "warnings": report.warnings(), "findings": findings,
-            }),
-        )?;
+    sheet
+}
+
+fn for_machines(report: &Report, now: SystemTime) -> Sheet {
+    let mut sheet = Sheet::new([
+        "severity", "kind", "place", "finding", "bytes", "age_s", "origin",
+    ]);
+    let int = |n: u64| Cell::Int(i64::try_from(n).unwrap_or(i64::MAX));
+    for finding in &report.findings {
+        let file = finding.unknown.as_ref();
+        let age = file.and_then(|file| age(file, now));
+        sheet.push(vec![
+            finding.severity.name().into(),
+            finding.kind.name().into(),
+            finding.place.as_str().into(),
+            finding.what.as_str().into(),
+            file.map_or(Cell::Null, |file| int(file.bytes)),
+            age.map_or(Cell::Null, |age| int(age.as_secs())),
+            file.map_or(Cell::Null, |file| file.origin.name().into()),
+        ]);
     }
-    Ok(if report.errors() == 0 {
-        0
-    } else {
-        CHECK_FAILED
-    })
+    sheet
+}
+
+fn json(finding: &Finding, now: SystemTime) -> Value {
+    let mut value = json!({
+        "severity": finding.severity.name(), "kind": finding.kind.name(), "place": finding.place,
+        "finding": finding.what,
+    });
+    if let (Some(file), Some(map)) = (&finding.unknown, value.as_object_mut()) {
+        map.insert("bytes".to_owned(), file.bytes.into());
+        let age = age(file, now).map(|age| age.as_secs());
+        map.insert("age_s".to_owned(), age.into());
+        map.insert("origin".to_owned(), file.origin.name().into());
+        if let Origin::Run(run) | Origin::Unfinished(Some(run)) = &file.origin {
+            map.insert("job".to_owned(), run.job.clone().into());
+            map.insert("commit_user".to_owned(), run.user.clone().into());
+            map.insert("epoch".to_owned(), run.epoch.0.into());
+        }
+    }
+    value
+}
+
+/// Bytes for people.
+fn size(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut at = 0;
+    while value >= 1024.0 && at + 1 < units.len() {
+        value /= 1024.0;
+        at += 1;
+    }
+    let unit = units.get(at).copied().unwrap_or_default();
+    match at {
+        0 => format!("{bytes} B"),
+        _ => format!("{value:.1} {unit}"),
+    }
+}
+
+/// An age for people.
+fn old(age: Duration) -> String {
+    let seconds = age.as_secs();
+    match seconds {
+        0..120 => format!("{seconds} s old"),
+        120..7200 => format!("{} min old", seconds / 60),
+        7200..172_800 => format!("{} h old", seconds / 3600),
+        _ => format!("{} days old", seconds / 86_400),
+    }
 }
 
 /// The split that a file's name means. Splits are named below the folder that the source looks through,
@@ -184,6 +308,29 @@ async fn receipt(
 mod tests {
     use super::*;
     use tidegate_runtime::source::SplitId;
+
+    #[test]
+    fn sizes_and_ages_are_for_people() {
+        let sizes = [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1536, "1.5 KiB"),
+            (5 << 40, "5.0 TiB"),
+        ];
+        for (bytes, text) in sizes {
+            assert_eq!(size(bytes), text);
+        }
+        let ages = [
+            (0, "0 s old"),
+            (119, "119 s old"),
+            (7199, "119 min old"),
+            (90_000, "25 h old"),
+            (864_000, "10 days old"),
+        ];
+        for (seconds, text) in ages {
+            assert_eq!(old(Duration::from_secs(seconds)), text);
+        }
+    }
 
     #[test]
     fn a_file_is_found_by_its_name_in_the_job_file_on_disk_and_below_the_folder() {

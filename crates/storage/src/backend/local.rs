@@ -15,11 +15,13 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use tokio::sync::mpsc::Sender;
 
 use super::disk;
 use super::temp_name::{parse_temp, temp_name};
 use super::{
-    Backend, Capabilities, Created, Entry, ObjectMeta, PartSink, Pieces, Scheme, Unfinished,
+    Backend, Capabilities, Created, Entry, LISTED_AT_ONCE, ObjectMeta, PartSink, Pieces, Scheme,
+    Unfinished,
 };
 use crate::error::{ErrorKind, Result, StoreError, io_kind};
 use crate::metrics::Op;
@@ -521,6 +523,28 @@ impl Backend for Local {
             })?;
             found.sort_by(|a, b| a.path.cmp(&b.path));
             Ok(found)
+        })
+        .await
+    }
+
+    async fn list_in_parts(&self, prefix: &str, parts: Sender<Vec<ObjectMeta>>) -> Result<()> {
+        self.blocking(Op::List, prefix, move |inner, prefix| {
+            let mut part = Vec::new();
+            inner.walk(Op::List, prefix, true, &mut |path, name, meta| {
+                if parse_temp(name).is_some() {
+                    return;
+                }
+                part.push(ObjectMeta {
+                    path,
+                    size: meta.len(),
+                    modified: modified(meta),
+                });
+                if part.len() >= LISTED_AT_ONCE {
+                    let _ = parts.blocking_send(std::mem::take(&mut part));
+                }
+            })?;
+            let _ = parts.blocking_send(part);
+            Ok(())
         })
         .await
     }

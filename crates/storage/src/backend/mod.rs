@@ -21,6 +21,7 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use tokio::sync::mpsc::Sender;
 
 use crate::error::{ErrorKind, Result, StoreError};
 use crate::metrics::Op;
@@ -65,6 +66,19 @@ pub struct Unfinished {
     pub(crate) full_target: String,
 }
 
+impl Unfinished {
+    /// What a person would remove: the temporary file, or the upload by its id.
+    pub fn place(&self) -> String {
+        let name = self.handle.rsplit('/').next().unwrap_or_default();
+        match temp_name::parse_temp(name) {
+            Some(_) => {
+                crate::path::join(crate::path::parent(&self.target).unwrap_or_default(), name)
+            }
+            None => format!("{} (upload {})", self.target, self.handle),
+        }
+    }
+}
+
 /// What kind of store it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -107,6 +121,9 @@ pub(crate) enum Created {
     Exists,
 }
 
+/// Objects of a listing that are handed on at once.
+pub(crate) const LISTED_AT_ONCE: usize = 1000;
+
 /// The content of one part, in the pieces that the caller wrote.
 pub(crate) type Pieces = Vec<Bytes>;
 
@@ -141,6 +158,15 @@ pub(crate) trait Backend: Debug + Send + Sync {
 
     /// All objects below a directory, sorted by path; none where there is no such directory.
     async fn list(&self, prefix: &str) -> Result<Vec<ObjectMeta>>;
+
+    /// All objects below a directory, in any order, a part of them after the other: whoever looks at
+    /// each once need not hold them all. One may come twice.
+    async fn list_in_parts(&self, prefix: &str, parts: Sender<Vec<ObjectMeta>>) -> Result<()> {
+        let all = self.list(prefix).await?;
+        // Who asked may have heard enough.
+        let _ = parts.send(all).await;
+        Ok(())
+    }
 
     /// Names in a directory, sorted.
     async fn list_dir(&self, dir: &str) -> Result<Vec<Entry>>;

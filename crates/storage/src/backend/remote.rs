@@ -15,11 +15,12 @@ use object_store::path::Path;
 use object_store::{
     GetOptions, GetRange, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload,
 };
+use tokio::sync::mpsc::Sender;
 
 use super::wire::{Wire, observed};
 use super::{
-    Backend, Capabilities, Created, Entry, ObjectMeta, PartSink, Pieces, Scheme, Unfinished,
-    pieces_len,
+    Backend, Capabilities, Created, Entry, LISTED_AT_ONCE, ObjectMeta, PartSink, Pieces, Scheme,
+    Unfinished, pieces_len,
 };
 use crate::error::{ErrorKind, Result, StoreError};
 use crate::metrics::Op;
@@ -338,6 +339,25 @@ impl<S: ObjectStore + MultipartStore> Backend for Remote<S> {
         let mut markers = markers.into_iter();
         found.retain(|_| !markers.next().unwrap_or(false));
         Ok(found)
+    }
+
+    async fn list_in_parts(&self, prefix: &str, parts: Sender<Vec<ObjectMeta>>) -> Result<()> {
+        let location = to_prefix(prefix)?;
+        ask(Op::List, prefix, async {
+            let mut listing = self.store.list(location.as_ref()).chunks(LISTED_AT_ONCE);
+            while let Some(part) = listing.next().await {
+                let part: object_store::Result<Vec<_>> = part.into_iter().collect();
+                if parts
+                    .send(part?.into_iter().map(meta).collect())
+                    .await
+                    .is_err()
+                {
+                    break;
+                }
+            }
+            Ok(())
+        })
+        .await
     }
 
     async fn list_dir(&self, dir: &str) -> Result<Vec<Entry>> {

@@ -453,3 +453,64 @@ async fn a_decider_chooses_the_fate_of_each_request_and_what_is_late_comes_one_b
     }
     assert!(!faults.release_one().await);
 }
+
+/// Removes what killed probes left, before so many of the creations that a probe expects to be refused.
+#[derive(Debug)]
+struct Tidies {
+    plain: Store,
+    /// Creations seen, and creations to tidy up before.
+    seen: Mutex<(u32, u32)>,
+}
+
+impl Decider for Tidies {
+    fn decide(&self, op: Op, _path: &str) -> BoxFuture<'static, Option<Fault>> {
+        let mut seen = self.seen.lock().unwrap();
+        let mut tidy = false;
+        if op == Op::Create {
+            seen.0 += 1;
+            tidy = seen.0.is_multiple_of(2) && seen.1 > 0;
+            seen.1 -= u32::from(tidy);
+        }
+        let plain = self.plain.clone();
+        Box::pin(async move {
+            if tidy {
+                assert_eq!(plain.remove_probes().await.unwrap(), 1);
+            }
+            None
+        })
+    }
+}
+
+#[tokio::test]
+async fn what_a_killed_probe_left_is_removed_and_a_living_probe_bears_that() {
+    let faults = Faults::new();
+    faults.rule(Rule::new(Fault::DieBefore).on(Op::Delete));
+    let (store, plain) = with(&faults);
+    plain
+        .put(".tidegate-probe-notes", "mine".into())
+        .await
+        .unwrap();
+    // What it says is right; the object stays.
+    store.probe_create().await.unwrap();
+    assert_eq!(plain.list("").await.unwrap().len(), 2);
+    assert_eq!(plain.remove_probes().await.unwrap(), 1);
+    assert_eq!(plain.remove_probes().await.unwrap(), 0);
+    assert!(plain.head(".tidegate-probe-notes").await.unwrap().is_some());
+
+    for (tidied, good) in [(1, true), (2, true), (3, false)] {
+        let plain = memory();
+        let decider = Arc::new(Tidies {
+            plain: plain.clone(),
+            seen: Mutex::new((0, tidied)),
+        });
+        let store = plain.clone().with_faults(Faults::decided_by(decider));
+        let outcome = store.probe_create().await.map_err(|e| e.kind());
+        let expected = if good {
+            Ok(())
+        } else {
+            Err(ErrorKind::Unsupported)
+        };
+        assert_eq!(outcome, expected, "{tidied}");
+        assert!(plain.list("").await.unwrap().is_empty());
+    }
+}

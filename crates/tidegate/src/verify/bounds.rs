@@ -3,7 +3,6 @@
 use arrow::array::{Array, RecordBatch};
 use tidegate_model::{DataField, DataFileMeta, Datum, FieldId, TableSchema};
 
-use super::Severity;
 use crate::values::datum;
 
 pub(super) struct Bounds {
@@ -24,11 +23,17 @@ struct Column {
 }
 
 impl Bounds {
-    /// Pairs the recorded statistics with the columns that are read, by field id. Columns whose type
-    /// changed since the file was written are left out: their values are cast.
+    /// Pairs the recorded statistics with the columns that are read, by field id. A file that holds some
+    /// columns only has statistics of these.
     pub(super) fn new(file: &DataFileMeta, written: &TableSchema, read: &[DataField]) -> Self {
         let covered: Vec<&DataField> = match &file.value_stats_cols {
-            None => written.fields.iter().collect(),
+            None => match &file.write_cols {
+                None => written.fields.iter().collect(),
+                Some(held) => held
+                    .iter()
+                    .filter_map(|n| written.fields.iter().find(|f| f.name == *n))
+                    .collect(),
+            },
             Some(names) => names
                 .iter()
                 .filter_map(|n| written.fields.iter().find(|f| f.name == *n))
@@ -108,25 +113,21 @@ impl Bounds {
         }
     }
 
-    pub(super) fn findings(self, exact_nulls: bool) -> Vec<(Severity, String)> {
+    pub(super) fn findings(self) -> Vec<String> {
         let mut findings = Vec::new();
         if let Some(why) = self.unreadable {
-            findings.push((Severity::Error, why));
+            findings.push(why);
         }
         for column in self.columns {
             if let Some(why) = column.broken {
-                findings.push((Severity::Error, why));
+                findings.push(why);
             }
             if let Some(nulls) = column.nulls
-                && exact_nulls
                 && nulls != column.seen_nulls
             {
-                findings.push((
-                    Severity::Error,
-                    format!(
-                        "column `{}`: {nulls} nulls recorded, {} found in {} rows",
-                        column.name, column.seen_nulls, self.rows
-                    ),
+                findings.push(format!(
+                    "column `{}`: {nulls} nulls recorded, {} found in {} rows",
+                    column.name, column.seen_nulls, self.rows
                 ));
             }
         }

@@ -2,680 +2,287 @@
 //!
 //! Owns the checks over a whole table, read with the same readers that users have. Changes nothing.
 //!
-//! What [`verify`] looks at: snapshot ids without holes, each snapshot built on the one before it,
-//! lists and manifests with their recorded sizes, every ADD and DELETE replayed strictly (no file
-//! live twice, none added again after it was deleted), record counts, every data file with its
-//! recorded size, row count and statistics against its rows, every row against the partition and bucket
-//! of its file, and the marks of jobs: identifiers that grow, positions that are there and have the
-//! recorded hash.
+//! What [`verify`] looks at, from every snapshot, tag, long-lived changelog and branch: snapshot ids
+//! without holes, each snapshot built on the one before it, lists and manifests with their recorded sizes,
+//! counts and ranges, every ADD and DELETE replayed strictly (no file live twice, none added again after it
+//! was deleted), record counts, index files and deletion vectors, every data file with its recorded size,
+//! row count and statistics against its rows, every row against the partition and bucket of its file; the
+//! marks of jobs: identifiers that grow, positions that are there and have the recorded hash; jobs'
+//! checkpoints against the table; and every file under the table that nothing of all that refers to, with
+//! a guess who left it.
+//!
+//! Memory is bounded: of versions and manifests a few hundred bytes each are kept, of files 120 bytes each,
+//! of a share of them at a time ([`Options::files_at_once`]). Findings beyond 10,000 of a kind are counted.
 
 mod bounds;
+mod data;
+mod digest;
+mod finding;
+mod identities;
+mod indexes;
+mod jobs;
+mod metadata;
+mod origin;
 mod place;
 mod pointers;
+mod receipts;
+mod unknown;
+mod versions;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
-use futures::TryStreamExt;
-use tidegate_commit::{ActiveAt, Marks, positions_hash};
-use tidegate_model::{
-    CommitKind, EntryKind, FileIdentity, ManifestEntry, ManifestFile, Snapshot, TableSchema, layout,
-};
-use tidegate_scan::{At, TableReader, manifest, manifest_list};
-use tidegate_sink::Positions;
+use tidegate_model::snapshot::ListRef;
+use tidegate_model::{LogicalType, SchemaId, TableSchema};
+use tidegate_scan::{Places, TableReader, manifest_list};
+use tidegate_storage::Store;
+
+pub use finding::{Finding, Kind, Report, Severity, UnknownFile};
+pub use origin::{Origin, RunOrigin, RunState};
+pub use receipts::{Commit, commits};
 
 use crate::error::Result;
 use crate::table::Table;
+use identities::Share;
+use versions::Line;
 
-/// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// Rows may be lost, doubled or wrong.
-    Error,
-    /// Readers get along with it.
-    Warning,
-}
-
-impl Severity {
-    /// `error` or `warning`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-        }
-    }
-}
-
-/// Something that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// How bad.
-    pub severity: Severity,
-    /// Which file or snapshot.
-    pub place: String,
-    /// What is wrong.
-    pub what: String,
-}
-
-/// What was looked at and found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// Snapshots looked at.
-    pub snapshots: u64,
-    /// Different manifests read.
-    pub manifests: u64,
-    /// Different data files read.
-    pub files: u64,
-    /// Rows read.
-    pub rows: u64,
-    /// In the order in which they were found.
-    pub findings: Vec<Finding>,
-}
-
-impl Report {
-    /// How many findings are errors.
-    pub fn errors(&self) -> usize {
-        self.findings
-            .iter()
-            .filter(|f| f.severity == Severity::Error)
-            .count()
-    }
-
-    /// How many findings are warnings.
-    pub fn warnings(&self) -> usize {
-        self.findings.len() - self.errors()
-    }
-
-    fn error(&mut self, place: impl Into<String>, what: impl Into<String>) {
-        self.findings.push(Finding {
-            severity: Severity::Error,
-            place: place.into(),
-            what: what.into(),
-        });
-    }
-
-    fn warn(&mut self, place: impl Into<String>, what: impl Into<String>) {
-        self.findings.push(Finding {
-            severity: Severity::Warning,
-            place: place.into(),
-            what: what.into(),
-        });
-    }
-}
-
-/// A commit of a job of ours, as its snapshot tells.
+/// How a table is looked at.
 #[derive(Clone, Debug)]
-pub struct Commit {
-    /// The snapshot.
-    pub snapshot: Snapshot,
-    /// What it says of itself.
-    pub marks: Marks,
-    /// Where the sources stood; `None` where the engine keeps that for itself.
-    pub positions: Option<Positions>,
-    /// Data files that it added.
-    pub files: Vec<String>,
+pub struct Options {
+    /// Options for opening the stores of checkpoints and of data files outside the table.
+    pub store: BTreeMap<String, String>,
+    /// Files remembered at a time. A table with more changes of files in its manifests is gone through in
+    /// several rounds, each of which reads all metadata again.
+    pub files_at_once: u64,
 }
 
-/// All commits of our jobs that are still there, oldest first.
-///
-/// # Errors
-/// Faults of the store, unreadable metadata.
-pub async fn commits(table: &Table) -> Result<Vec<Commit>> {
-    let mut commits = Vec::new();
-    for snapshot in table.snapshots().await? {
-        let Some(marks) = Marks::of(&snapshot)? else {
-            continue;
-        };
-        let positions = match &marks.positions {
-            None => None,
-            Some(p) => {
-                let active = match &p.active {
-                    ActiveAt::Inline(bytes) => bytes.clone(),
-                    ActiveAt::Object(name) => table.store().get(name).await?.to_vec(),
-                };
-                let finished = match &p.finished_at {
-                    Some(name) => table.store().get(name).await?.to_vec(),
-                    None => Vec::new(),
-                };
-                Some(Positions { active, finished })
-            }
-        };
-        let mut files = Vec::new();
-        for meta in manifest_list(table.store(), &snapshot.delta_manifest_list).await? {
-            let added = manifest(table.store(), &meta).await?;
-            files.extend(
-                added
-                    .into_iter()
-                    .filter(|e| e.kind == EntryKind::Add)
-                    .map(|e| e.file.file_name),
-            );
+impl Default for Options {
+    /// No store options, a million files: about 120 MiB.
+    fn default() -> Self {
+        Self {
+            store: BTreeMap::new(),
+            files_at_once: 1_000_000,
         }
-        commits.push(Commit {
-            snapshot,
-            marks,
-            positions,
-            files,
-        });
     }
-    Ok(commits)
 }
 
 /// Looks at everything.
 ///
 /// # Errors
+/// As [`verify_with`].
+pub async fn verify(table: &Table) -> Result<Report> {
+    verify_with(table, Options::default()).await
+}
+
+/// Looks at everything. A table that is being written to may be looked at: what expires meanwhile is no
+/// finding, and files of commits under way are notes at most.
+///
+/// # Errors
 /// Only where looking itself fails for good (the store is gone); what is wrong with the table is in
 /// the report.
-pub async fn verify(table: &Table) -> Result<Report> {
+pub async fn verify_with(table: &Table, options: Options) -> Result<Report> {
     let mut check = Check {
-        reader: TableReader::new(table.store().clone()),
         table,
+        options,
         report: Report::default(),
-        entries: HashMap::new(),
-        live: HashMap::new(),
-        gone: HashSet::new(),
-        files: BTreeMap::new(),
+        origins: origin::Jobs::default(),
+        commits: jobs::Commits::default(),
+        manifests: HashMap::new(),
+        entries: 0,
+        referred: HashSet::new(),
+        seen: HashSet::new(),
+        strange_companions: HashSet::new(),
+        last_deleted: HashMap::new(),
+        schemas: HashMap::new(),
+        formats: HashSet::new(),
+        unread: false,
+        partition_types: table.schema().partition_types(),
     };
-    let snapshots = match table.snapshots().await {
-        Ok(snapshots) => snapshots,
-        // An unreadable snapshot is a finding; without it nothing can be said of the others.
-        Err(e) if e.kind() == tidegate_sink::ErrorKind::Corrupt => {
-            check.report.error(layout::SNAPSHOT_DIR, e.to_string());
-            return Ok(check.report);
+    let lines = check.lines().await?;
+    for line in &lines {
+        check.metadata(line).await?;
+        check.pointers(line).await?;
+    }
+    let places = Places::new(table.schema()).map_err(crate::Error::from);
+    let places = match places {
+        Ok(places) => Some(places),
+        Err(e) => {
+            let place = tidegate_model::layout::schema_path(table.schema().id);
+            check.report.error(Kind::Unreadable, &place, e.to_string());
+            None
         }
-        Err(e) => return Err(e),
     };
-    check.report.snapshots = snapshots.len() as u64;
-    let mut before: Option<&Snapshot> = None;
-    let mut lists = Vec::new();
-    for snapshot in &snapshots {
-        lists = check.snapshot(before, snapshot, lists).await?;
-        before = Some(snapshot);
+    check.jobs(places.as_ref()).await?;
+    let of = check.entries.div_ceil(check.options.files_at_once.max(1));
+    for nth in 0..of.max(1) {
+        let share = Share { nth, of: of.max(1) };
+        check.seen.clear();
+        if let Some(places) = &places {
+            for line in &lines {
+                check.replay(line, places, share).await?;
+            }
+            check.unknown_files(&lines, share).await?;
+        }
     }
-    if let Some(newest) = snapshots.last() {
-        check.whole_fold(newest).await?;
-    }
-    check.pointers(&snapshots).await?;
-    check.jobs(&snapshots).await?;
-    check.data_files(&snapshots).await?;
+    check.unfinished().await?;
+    check.expired_meanwhile().await?;
     Ok(check.report)
 }
 
-struct Check<'t> {
-    reader: TableReader,
-    table: &'t Table,
-    report: Report,
-    /// Manifests by name, read once.
-    entries: HashMap<String, Vec<ManifestEntry>>,
-    live: HashMap<FileIdentity, i64>,
-    /// Identities that were deleted.
-    gone: HashSet<FileIdentity>,
-    /// Every data file that a retained snapshot refers to: path, size, and one snapshot that holds it.
-    files: BTreeMap<String, i64>,
+/// Whether a version is the table's own or a branch's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Table,
+    Branch,
 }
 
-impl Check<'_> {
-    async fn list(
+struct Check<'t> {
+    table: &'t Table,
+    options: Options,
+    report: Report,
+    /// What is known of jobs and runs.
+    origins: origin::Jobs,
+    /// Commits of our jobs in the table itself.
+    commits: jobs::Commits,
+    /// Manifests by name, each read once.
+    manifests: HashMap<String, metadata::Summary>,
+    /// ADDs and DELETEs in them.
+    entries: u64,
+    /// Paths of metadata, index files and objects of jobs that something refers to.
+    referred: HashSet<u128>,
+    /// Paths of data files of this round that are live in some version.
+    seen: HashSet<u128>,
+    /// Names of companions that are named otherwise than their data file.
+    strange_companions: HashSet<u128>,
+    /// The last row that a deletion vector deletes, by data file.
+    last_deleted: HashMap<u128, u64>,
+    /// By branch and number.
+    schemas: HashMap<(Option<String>, SchemaId), Option<Arc<TableSchema>>>,
+    /// What was told once: formats and types that are not read.
+    formats: HashSet<String>,
+    partition_types: Vec<LogicalType>,
+    /// A list or manifest could not be read since this was cleared.
+    unread: bool,
+}
+
+impl<'t> Check<'t> {
+    fn store(&self) -> &'t Store {
+        self.table.store()
+    }
+
+    /// Something refers to an object; true the first time.
+    fn known(&mut self, path: &str) -> bool {
+        self.referred.insert(digest::digest(path))
+    }
+
+    /// Whether an object is there; else that is found, `reason` says why it must be, and `version` by which
+    /// version it was come upon.
+    async fn there(&mut self, version: Option<&str>, reason: &str, path: &str) -> Result<bool> {
+        Ok(self.size_of(version, reason, path).await?.is_some())
+    }
+
+    /// Whether an object is there and has the recorded size; a negative one is not known.
+    async fn size(
         &mut self,
-        place: &str,
-        list: &tidegate_model::snapshot::ListRef,
-    ) -> Result<Vec<ManifestFile>> {
-        let path = layout::manifest_path(&list.name);
-        match self.table.store().head(&path).await? {
-            None => {
-                self.report
-                    .error(&path, format!("{place} refers to it and it is not there"));
-                return Ok(Vec::new());
-            }
-            Some(meta) => {
-                if let Some(size) = list.size
-                    && u64::try_from(size).ok() != Some(meta.size)
-                {
-                    self.report.error(
-                        &path,
-                        format!("{place} records {size} bytes, it has {}", meta.size),
-                    );
-                }
-            }
+        version: Option<&str>,
+        reason: &str,
+        path: &str,
+        recorded: i64,
+    ) -> Result<bool> {
+        let Some(size) = self.size_of(version, reason, path).await? else {
+            return Ok(false);
+        };
+        let right = recorded < 0 || u64::try_from(recorded) == Ok(size);
+        if !right {
+            let what = format!("{reason} with {recorded} bytes, it has {size}");
+            self.told(version, Kind::Size, path, what);
         }
-        match manifest_list(self.table.store(), list).await {
-            Ok(metas) => Ok(metas),
-            Err(e) => {
-                self.report.error(&path, e.to_string());
+        Ok(right)
+    }
+
+    async fn size_of(
+        &mut self,
+        version: Option<&str>,
+        reason: &str,
+        path: &str,
+    ) -> Result<Option<u64>> {
+        let found = self.store().head(path).await?;
+        if found.is_none() {
+            let what = format!("{reason} and it is not there");
+            self.told(version, Kind::Missing, path, what);
+        }
+        Ok(found.map(|meta| meta.size))
+    }
+
+    fn told(&mut self, version: Option<&str>, kind: Kind, path: &str, what: String) {
+        match version {
+            Some(version) => self.report.through(version, kind, path, what),
+            None => self.report.error(kind, path, what),
+        }
+    }
+
+    /// The names in a manifest list; none, and `unread` set, where it cannot be read, which was told before.
+    async fn names_in(&mut self, list: &ListRef) -> Result<Vec<String>> {
+        match manifest_list(self.store(), list).await {
+            Ok(files) => Ok(files.into_iter().map(|m| m.file_name).collect()),
+            Err(tidegate_scan::Error::Store(e)) if !e.is_not_found() => Err(e.into()),
+            Err(_) => {
+                self.unread = true;
                 Ok(Vec::new())
             }
         }
     }
 
-    async fn manifest(&mut self, place: &str, meta: &ManifestFile) -> Result<Vec<ManifestEntry>> {
-        if let Some(known) = self.entries.get(&meta.file_name) {
+    /// A schema of a line; `None` where it cannot be read, which is told once.
+    async fn schema(&mut self, line: &Line, id: SchemaId) -> Result<Option<Arc<TableSchema>>> {
+        let key = (line.branch.clone(), id);
+        if let Some(known) = self.schemas.get(&key) {
             return Ok(known.clone());
         }
-        let path = layout::manifest_path(&meta.file_name);
-        let found = self.table.store().head(&path).await?;
-        match &found {
-            None => self
-                .report
-                .error(&path, format!("{place} refers to it and it is not there")),
-            Some(f) if u64::try_from(meta.file_size).ok() != Some(f.size) => {
-                self.report.error(
-                    &path,
-                    format!(
-                        "its list records {} bytes, it has {}",
-                        meta.file_size, f.size
-                    ),
-                );
+        let reader = TableReader::new(self.store().clone());
+        let reader = match &line.branch {
+            Some(branch) => reader.with_branch(branch),
+            None => reader,
+        };
+        let path = Line::path(
+            line.branch.as_deref(),
+            &tidegate_model::layout::schema_path(id),
+        );
+        let found = match reader.schema(id).await {
+            Ok(schema) => Some(Arc::new(schema)),
+            Err(tidegate_scan::Error::Store(e)) => return Err(e.into()),
+            Err(e @ tidegate_scan::Error::NoSchema { .. }) => {
+                self.report.error(Kind::Missing, &path, e.to_string());
+                None
             }
-            Some(_) => {}
-        }
-        let mut entries = Vec::new();
-        if found.is_some() {
-            match manifest(self.table.store(), meta).await {
-                Ok(read) => entries = read,
-                Err(e) => self.report.error(&path, e.to_string()),
-            }
-            self.report.manifests += 1;
-            let adds = entries.iter().filter(|e| e.kind == EntryKind::Add).count() as i64;
-            let deletes = entries.len() as i64 - adds;
-            if (adds, deletes) != (meta.num_added_files, meta.num_deleted_files) {
-                self.report.error(&path, format!(
-                    "its list records {} added and {} deleted files, it has {adds} and {deletes}",
-                    meta.num_added_files, meta.num_deleted_files
-                ));
-            }
-        }
-        self.entries.insert(meta.file_name.clone(), entries.clone());
-        Ok(entries)
-    }
-
-    fn replay(&mut self, place: &str, entry: &ManifestEntry) {
-        let identity = entry.identity();
-        let name = &entry.file.file_name;
-        match entry.kind {
-            EntryKind::Add => {
-                if self.gone.contains(&identity) {
-                    self.report.error(
-                        place,
-                        format!("adds {name} again, which was deleted before"),
-                    );
-                }
-                if self.live.insert(identity, entry.file.row_count).is_some() {
-                    self.report.error(
-                        place,
-                        format!("adds {name}, which is live already: its rows are doubled"),
-                    );
-                }
-            }
-            EntryKind::Delete => {
-                if self.live.remove(&identity).is_none() {
-                    self.report
-                        .error(place, format!("deletes {name}, which is not live"));
-                }
-                self.gone.insert(identity);
-            }
-        }
-    }
-
-    /// One snapshot after the other: the first is folded as a whole, the others by their changes.
-    /// `lists` are the manifests of the one before, base and delta; the answer is those of this one.
-    async fn snapshot(
-        &mut self,
-        before: Option<&Snapshot>,
-        snapshot: &Snapshot,
-        mut lists: Vec<String>,
-    ) -> Result<Vec<String>> {
-        let place = format!("snapshot-{}", snapshot.id);
-        if let Some(before) = before
-            && before.id.next() != snapshot.id
-        {
-            self.report.error(
-                &place,
-                format!("follows snapshot-{}: ids have a hole", before.id),
-            );
-        }
-        let base = self.list(&place, &snapshot.base_manifest_list).await?;
-        let delta = self.list(&place, &snapshot.delta_manifest_list).await?;
-        if before.is_none() {
-            let mut entries = Vec::new();
-            for meta in &base {
-                entries.extend(self.manifest(&place, meta).await?);
-            }
-            // Merged manifests may hold a DELETE whose ADD stands elsewhere; all are folded at once.
-            let deleted: HashSet<FileIdentity> = entries
-                .iter()
-                .filter(|e| e.kind == EntryKind::Delete)
-                .map(ManifestEntry::identity)
-                .collect();
-            for entry in entries
-                .iter()
-                .filter(|e| e.kind == EntryKind::Add && !deleted.contains(&e.identity()))
-            {
-                self.replay(&place, entry);
-            }
-            self.gone.extend(deleted);
-        } else {
-            let mut names: Vec<String> = base.iter().map(|m| m.file_name.clone()).collect();
-            names.sort_unstable();
-            lists.sort_unstable();
-            // The same manifests hold the same files; others were merged, or are wrong.
-            if names != lists {
-                let whole = self.fold(&place, &base).await?;
-                self.compare(&place, "its base list", &whole);
-            }
-        }
-        let mut changed = 0i64;
-        for meta in &delta {
-            for entry in self.manifest(&place, meta).await? {
-                changed += match entry.kind {
-                    EntryKind::Add => entry.file.row_count,
-                    EntryKind::Delete => -entry.file.row_count,
-                };
-                self.replay(&place, &entry);
-            }
-        }
-        if let Some(recorded) = snapshot.delta_record_count
-            && recorded != changed
-        {
-            self.report.error(
-                &place,
-                format!("records {recorded} changed rows, its manifests add up to {changed}"),
-            );
-        }
-        let total: i64 = self.live.values().sum();
-        if let Some(recorded) = snapshot.total_record_count
-            && recorded != total
-        {
-            self.report.error(
-                &place,
-                format!("records {recorded} rows in all, its live files add up to {total}"),
-            );
-        }
-        if let Some(changelog) = &snapshot.changelog_manifest_list {
-            for meta in self.list(&place, changelog).await? {
-                self.manifest(&place, &meta).await?;
-            }
-        }
-        Ok(base.into_iter().chain(delta).map(|m| m.file_name).collect())
-    }
-
-    /// The newest snapshot folded from its own lists must be what its history gave.
-    async fn whole_fold(&mut self, newest: &Snapshot) -> Result<()> {
-        let place = format!("snapshot-{}", newest.id);
-        let mut metas = Vec::new();
-        for list in [&newest.base_manifest_list, &newest.delta_manifest_list] {
-            metas.extend(self.list(&place, list).await?);
-        }
-        let whole = self.fold(&place, &metas).await?;
-        self.compare(&place, "it", &whole);
-        Ok(())
-    }
-
-    /// The live files of some manifests together.
-    async fn fold(&mut self, place: &str, metas: &[ManifestFile]) -> Result<HashSet<FileIdentity>> {
-        let mut entries = Vec::new();
-        for meta in metas {
-            entries.extend(self.manifest(place, meta).await?);
-        }
-        let deleted: HashSet<FileIdentity> = entries
-            .iter()
-            .filter(|e| e.kind == EntryKind::Delete)
-            .map(ManifestEntry::identity)
-            .collect();
-        let mut whole = HashSet::new();
-        for entry in entries.iter().filter(|e| e.kind == EntryKind::Add) {
-            let identity = entry.identity();
-            if !deleted.contains(&identity) && !whole.insert(identity) {
-                self.report
-                    .error(place, format!("holds {} twice", entry.file.file_name));
-            }
-        }
-        Ok(whole)
-    }
-
-    /// What lists hold must be what the snapshots up to here gave.
-    fn compare(&mut self, place: &str, what: &str, whole: &HashSet<FileIdentity>) {
-        let mut lost: Vec<&str> = Vec::new();
-        for identity in self.live.keys().filter(|i| !whole.contains(i)) {
-            lost.push(&identity.file_name);
-        }
-        let mut strange: Vec<&str> = Vec::new();
-        for identity in whole.iter().filter(|i| !self.live.contains_key(i)) {
-            strange.push(&identity.file_name);
-        }
-        lost.sort_unstable();
-        strange.sort_unstable();
-        for name in lost {
-            self.report.error(
-                place,
-                format!("{what} has lost {name}, which an earlier snapshot added and none deleted"),
-            );
-        }
-        for name in strange {
-            self.report.error(
-                place,
-                format!("{what} holds {name}, which no retained snapshot added"),
-            );
-        }
-    }
-
-    /// What snapshots of our jobs say of themselves.
-    async fn jobs(&mut self, snapshots: &[Snapshot]) -> Result<()> {
-        let mut newest: BTreeMap<String, (i64, u64)> = BTreeMap::new();
-        let mut halves: HashSet<(String, i64, CommitKind)> = HashSet::new();
-        let mut before: Option<String> = None;
-        for snapshot in snapshots {
-            let place = format!("snapshot-{}", snapshot.id);
-            let token = match tidegate_commit::snapshot(self.table.store(), snapshot.id).await? {
-                Some(visible) => Some(visible.token.to_string()),
-                None => None,
-            };
-            let marks = match Marks::of(snapshot) {
-                Ok(marks) => marks,
-                Err(e) => {
-                    self.report.error(&place, e.to_string());
-                    None
-                }
-            };
-            if let Some(marks) = marks {
-                if let (Some(parent), Some(based_on)) = (&before, &marks.based_on)
-                    && parent != based_on
-                {
-                    self.report.error(&place, format!(
-                        "was built on another snapshot-{} than the one that is there: a foreign committer replaced it", snapshot.id.0 - 1
-                    ));
-                }
-                let identifier = snapshot.commit_identifier.0;
-                let user = snapshot.commit_user.as_str().to_owned();
-                if let Some((last, epoch)) = newest.get(&user) {
-                    if identifier < *last {
-                        self.report.error(
-                            &place,
-                            format!("identifier {identifier} of {user} follows {last}"),
-                        );
-                    }
-                    if marks.epoch.0 < *epoch {
-                        self.report.error(
-                            &place,
-                            format!(
-                                "epoch {} of job {} follows epoch {epoch}",
-                                marks.epoch, marks.job
-                            ),
-                        );
-                    }
-                }
-                if !halves.insert((user.clone(), identifier, snapshot.commit_kind)) {
-                    self.report.error(
-                        &place,
-                        format!("commit {identifier} of {user} is published a second time"),
-                    );
-                }
-                newest.insert(user, (identifier, marks.epoch.0));
-                if let Some(p) = &marks.positions {
-                    self.positions(&place, p).await?;
-                }
-            }
-            before = token;
-        }
-        Ok(())
-    }
-
-    async fn positions(
-        &mut self,
-        place: &str,
-        marks: &tidegate_commit::PositionMarks,
-    ) -> Result<()> {
-        let mut positions = Positions::default();
-        match &marks.active {
-            ActiveAt::Inline(bytes) => positions.active.clone_from(bytes),
-            ActiveAt::Object(name) => match self.table.store().get_opt(name).await? {
-                Some(bytes) => positions.active = bytes.to_vec(),
-                None => {
-                    self.report.error(
-                        name,
-                        format!("{place} refers to these positions and they are not there"),
-                    );
-                    return Ok(());
-                }
-            },
-        }
-        if let Some(name) = &marks.finished_at {
-            match self.table.store().get_opt(name).await? {
-                Some(bytes) => positions.finished = bytes.to_vec(),
-                None => {
-                    self.report.error(
-                        name,
-                        format!("{place} refers to these positions and they are not there"),
-                    );
-                    return Ok(());
-                }
-            }
-        }
-        if positions_hash(&positions) != marks.hash {
-            self.report.error(
-                place,
-                "its source positions do not have the hash that it records",
-            );
-        }
-        Ok(())
-    }
-
-    /// Every data file that a retained snapshot holds, read once under one snapshot that holds it.
-    async fn data_files(&mut self, snapshots: &[Snapshot]) -> Result<()> {
-        let mut seen: BTreeSet<String> = BTreeSet::new();
-        for snapshot in snapshots.iter().rev() {
-            let place = format!("snapshot-{}", snapshot.id);
-            let plan = match self.reader.scan(&At::Snapshot(snapshot.id)).await {
-                Ok(plan) => plan,
-                Err(e) => {
-                    // What cannot be planned was mostly told above; it is told once more per snapshot.
-                    self.report.error(&place, e.to_string());
-                    continue;
-                }
-            };
-            let splits: Vec<_> = plan
-                .splits()
-                .iter()
-                .filter(|s| seen.insert(s.path.clone()))
-                .cloned()
-                .collect();
-            for split in splits {
-                self.files.insert(split.path.clone(), split.file.file_size);
-                let outside = split.file.external_path.is_some();
-                if !outside {
-                    match self.table.store().head(&split.path).await? {
-                        None => {
-                            self.report.error(
-                                &split.path,
-                                format!("{place} holds it and it is not there"),
-                            );
-                            continue;
-                        }
-                        Some(meta)
-                            if u64::try_from(split.file.file_size).ok() != Some(meta.size) =>
-                        {
-                            self.report.error(
-                                &split.path,
-                                format!(
-                                    "its manifest records {} bytes, it has {}",
-                                    split.file.file_size, meta.size
-                                ),
-                            );
-                            continue;
-                        }
-                        Some(_) => {}
-                    }
-                }
-                self.report.files += 1;
-                self.data_file(plan.clone(), &split).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn data_file(
-        &mut self,
-        mut plan: tidegate_scan::ScanPlan,
-        split: &tidegate_scan::Split,
-    ) -> Result<()> {
-        let path = split.path.clone();
-        plan.retain(|s| s.path == path);
-        let schema = self.reader.schema(split.file.schema_id).await?;
-        let mut columns = plan.columns().to_vec();
-        let mut place = match place::Place::new(split, &schema, &mut columns) {
-            Ok(place) => Some(place),
-            Err(why) => {
-                self.report.error(
-                    &path,
-                    format!("where its rows belong cannot be told: {why}"),
-                );
+            Err(e) => {
+                self.report.error(Kind::Unreadable, &path, e.to_string());
                 None
             }
         };
-        plan = plan.with_file_columns(&TableSchema {
-            fields: columns,
-            ..schema.clone()
-        });
-        let mut bounds = bounds::Bounds::new(&split.file, &schema, plan.columns());
-        let mut rows = 0u64;
-        let mut batches = match plan.read() {
-            Ok(batches) => batches,
-            Err(e) => {
-                self.report.error(&path, e.to_string());
-                return Ok(());
-            }
-        };
-        loop {
-            match batches.try_next().await {
-                Ok(Some(batch)) => {
-                    rows += batch.num_rows() as u64;
-                    bounds.look(&batch);
-                    if let Some(place) = &mut place {
-                        place.look(&batch);
-                    }
-                }
-                Ok(None) => break,
-                Err(e) => {
-                    self.report.error(&path, e.to_string());
-                    return Ok(());
-                }
+        self.schemas.insert(key, found.clone());
+        Ok(found)
+    }
+
+    /// What was found by way of a version that has expired since is no finding: its files went with it.
+    async fn expired_meanwhile(&mut self) -> Result<()> {
+        let mut gone = HashSet::new();
+        for way in self.report.ways() {
+            if self.store().head(&way).await?.is_none() {
+                gone.insert(way);
             }
         }
-        self.report.rows += rows;
-        if rows != split.row_count() {
-            self.report.error(
-                &path,
-                format!(
-                    "its manifest records {} rows, it has {rows}",
-                    split.row_count()
-                ),
-            );
+        if gone.is_empty() {
+            return Ok(());
         }
-        // Statistics cover deleted rows too, so their null counts are only exact without any.
-        let of_values = bounds.findings(split.deletion.is_none());
-        let of_places = place.map(place::Place::findings).unwrap_or_default();
-        for (severity, what) in of_values.into_iter().chain(of_places) {
-            match severity {
-                Severity::Error => self.report.error(&path, what),
-                Severity::Warning => self.report.warn(&path, what),
-            }
+        self.report
+            .retain(|finding| finding.version.as_ref().is_none_or(|v| !gone.contains(v)));
+        let mut gone: Vec<String> = gone.into_iter().collect();
+        gone.sort_unstable();
+        for version in gone {
+            let what =
+                "expired while the table was looked at; what only it refers to was not looked at";
+            self.report.note(Kind::Expired, &version, what);
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use tidegate_scan::Split;
 use tidegate_scan::canonical::{Times, rows};
 use tidegate_writer::{GroupKey, Router};
 
-use super::Severity;
+use super::finding::{Kind, Severity};
 
 /// Options that say which bucket a key belongs to; others of the table may be unreadable here.
 const KEYS: [&str; 2] = ["bucket-key", "bucket-function.type"];
@@ -42,13 +42,14 @@ pub(super) struct Place<'s> {
 #[derive(Default)]
 struct Off {
     rows: u64,
-    /// The first of them: its number among those that readers get, its key, the right bucket.
+    /// The first of them: its number in the file, its key, the right bucket.
     first: Option<(u64, String, i32)>,
 }
 
 impl<'s> Place<'s> {
-    /// `read` are the columns that are read; key columns that changed since the file was written are
-    /// added to them as they were.
+    /// `read` are the columns that are read; key columns that are not among them are added. `None` where
+    /// rows may stand anywhere: in tables of dynamic buckets the writer chooses, and a file of some columns
+    /// lacks the keys.
     ///
     /// # Errors
     /// Says why nobody can tell where rows of this file belong.
@@ -56,10 +57,15 @@ impl<'s> Place<'s> {
         split: &'s Split,
         written: &TableSchema,
         read: &mut Vec<DataField>,
-    ) -> Result<Self, String> {
+    ) -> Result<Option<Self>, String> {
+        let dynamic = !written.primary_keys.is_empty() && split.total_buckets < 1;
+        if dynamic || split.total_buckets < -1 || split.file.write_cols.is_some() {
+            return Ok(None);
+        }
         let mut names = written.partition_keys.clone();
+        let bucket_keys = written.bucket_keys();
         if split.total_buckets != -1 {
-            names.extend(written.bucket_keys());
+            names.extend(bucket_keys.iter().cloned());
         }
         let mut fields: Vec<DataField> = Vec::with_capacity(names.len());
         let mut at = Vec::with_capacity(names.len());
@@ -86,14 +92,19 @@ impl<'s> Place<'s> {
             }
         }
         options.set("bucket", split.total_buckets.to_string());
+        if split.total_buckets != -1 {
+            options.set("bucket-key", bucket_keys.join(","));
+        }
+        // Rows are routed alike with a primary key and without one.
         let keys = TableSchema {
             fields: fields.clone(),
+            primary_keys: Vec::new(),
             options,
             ..written.clone()
         };
         let schema = tidegate_datafile::arrow_schema(&fields).map_err(|e| e.to_string())?;
         let paths = written.partition_paths().map_err(|e| e.to_string())?;
-        Ok(Self {
+        Ok(Some(Self {
             split,
             router: Router::new(&keys).map_err(|e| e.to_string())?,
             partition: paths.path(&split.partition).map_err(|e| e.to_string())?,
@@ -106,7 +117,7 @@ impl<'s> Place<'s> {
             off_bucket: Off::default(),
             only_nulls: true,
             failed: None,
-        })
+        }))
     }
 
     pub(super) fn look(&mut self, batch: &RecordBatch) {
@@ -177,33 +188,34 @@ impl<'s> Place<'s> {
         (!equal).then_some(nulls)
     }
 
-    pub(super) fn findings(self) -> Vec<(Severity, String)> {
+    pub(super) fn findings(self) -> Vec<(Severity, Kind, String)> {
         let mut findings = Vec::new();
         if let Some(why) = self.failed {
             findings.push((
                 Severity::Warning,
+                Kind::NotRead,
                 format!("where its rows belong cannot be told: {why}"),
             ));
         }
         let (split, of) = (self.split, self.seen);
         if let Some((row, key, _)) = self.off_partition.first {
-            let (row, rows) = (in_file(split, row), self.off_partition.rows);
+            let rows = self.off_partition.rows;
             let partition = &self.partition;
             findings.push(if self.only_nulls && rows == of {
                 // Files that were taken over from Hive lack these columns.
-                (Severity::Warning, format!(
+                (Severity::Warning, Kind::Partition, format!(
                     "has no values of its partition {partition}, {key} in all {of} rows: readers give those of the partition"
                 ))
             } else {
-                (Severity::Error, format!(
+                (Severity::Error, Kind::Partition, format!(
                     "row {row} (counted from 0) holds {key}, the file stands in partition {partition}; {rows} of {of} rows are in a wrong partition: readers that look for it pass them by"
                 ))
             });
         }
         if let Some((row, key, right)) = self.off_bucket.first {
-            let (row, rows) = (in_file(split, row), self.off_bucket.rows);
+            let rows = self.off_bucket.rows;
             let (bucket, total) = (split.bucket, split.total_buckets);
-            findings.push((Severity::Error, if total == -1 {
+            findings.push((Severity::Error, Kind::Bucket, if total == -1 {
                 format!("stands in bucket {bucket}, a table without buckets has bucket {right} alone")
             } else {
                 format!(
@@ -243,45 +255,4 @@ fn text(
         Ok(lines.into_iter().next().unwrap_or_default())
     });
     printed.unwrap_or_else(|why| format!("a value that cannot be printed ({why})"))
-}
-
-/// The number that a row has in its file, deleted ones counted.
-fn in_file(split: &Split, nth: u64) -> u64 {
-    let Some(deletion) = &split.deletion else {
-        return nth;
-    };
-    let mut kept = (0u64..).filter(|row| !deletion.contains(*row));
-    usize::try_from(nth)
-        .ok()
-        .and_then(|nth| kept.nth(nth))
-        .unwrap_or(nth)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::in_file;
-    use std::collections::BTreeMap;
-    use tidegate_scan::{At, TableReader};
-    use tidegate_storage::Store;
-
-    #[tokio::test]
-    async fn deleted_rows_count_where_a_row_of_a_file_is_named() {
-        let name = "append_deletion_vectors_32";
-        let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/tables");
-        let path = format!("{golden}/{name}/warehouse/golden.db/{name}");
-        let table = TableReader::new(Store::open(&path, &BTreeMap::new()).unwrap());
-        let plan = table.scan(&At::Latest).await.unwrap();
-        let mut behind_deleted = 0;
-        for split in plan.splits() {
-            let deleted = |row: u64| split.deletion.as_ref().is_some_and(|d| d.contains(row));
-            let kept: Vec<u64> = (0..split.file.row_count as u64)
-                .filter(|row| !deleted(*row))
-                .collect();
-            for (nth, row) in (0u64..).zip(kept) {
-                assert_eq!(in_file(split, nth), row);
-                behind_deleted += row - nth;
-            }
-        }
-        assert!(behind_deleted > 0);
-    }
 }

@@ -1,45 +1,42 @@
-//! What points into a table from outside its snapshots: hints and the notes of jobs.
+//! Hints, which point into a table from outside its snapshots.
 
 use tidegate_format::hint;
-use tidegate_model::{Snapshot, SnapshotId, layout};
+use tidegate_model::{SnapshotId, layout};
 
 use super::Check;
+use super::finding::Kind;
+use super::versions::Line;
 use crate::error::Result;
 
 impl Check<'_> {
     /// A hint that lags costs a reader time; one that leads beyond the end sends Java, which trusts a
     /// hint whose successor is absent, to a snapshot that is not there \[C-51a].
-    pub(super) async fn pointers(&mut self, snapshots: &[Snapshot]) -> Result<()> {
-        if let (Some(hinted), Some(newest)) =
-            (self.hint(layout::LATEST_PATH).await?, snapshots.last())
+    pub(super) async fn pointers(&mut self, line: &Line) -> Result<()> {
+        let branch = line.branch.as_deref();
+        let (latest, earliest) = (
+            Line::path(branch, layout::LATEST_PATH),
+            Line::path(branch, layout::EARLIEST_PATH),
+        );
+        if let (Some(hinted), Some(newest)) = (self.hint(&latest).await?, line.snapshots.last())
             && hinted > newest.id
         {
-            self.report.error(
-                layout::LATEST_PATH,
-                format!(
+            let newer = Line::path(branch, &layout::snapshot_path(hinted));
+            // It may have come since the snapshots were read.
+            if self.store().head(&newer).await?.is_none() {
+                let what = format!(
                     "names snapshot {hinted}, the newest is {}: other readers fail on it; remove it",
                     newest.id
-                ),
-            );
+                );
+                self.report.error(Kind::Hint, &latest, what);
+            }
         }
-        if let (Some(hinted), Some(oldest)) =
-            (self.hint(layout::EARLIEST_PATH).await?, snapshots.first())
+        if let (Some(hinted), Some(oldest)) = (self.hint(&earliest).await?, line.snapshots.first())
             && hinted > oldest.id
         {
-            self.report.warn(
-                layout::EARLIEST_PATH,
-                format!("names snapshot {hinted}, but {} is there", oldest.id),
-            );
-        }
-        for object in self.table.store().list(layout::JOBS_DIR).await? {
-            if !object.path.ends_with("/published") {
-                continue;
-            }
-            let Some(bytes) = self.table.store().get_opt(&object.path).await? else {
-                continue;
-            };
-            if let Err(e) = tidegate_commit::Note::decode(&object.path, &bytes) {
-                self.report.error(&object.path, e.to_string());
+            let first = Line::path(branch, &layout::snapshot_path(oldest.id));
+            if self.store().head(&first).await?.is_some() {
+                let what = format!("names snapshot {hinted}, but {} is there", oldest.id);
+                self.report.warn(Kind::Hint, &earliest, what);
             }
         }
         Ok(())
@@ -47,7 +44,7 @@ impl Check<'_> {
 
     async fn hint(&self, path: &str) -> Result<Option<SnapshotId>> {
         // A torn hint is as good as none.
-        let bytes = self.table.store().get_opt(path).await?;
+        let bytes = self.store().get_opt(path).await?;
         Ok(bytes.and_then(|bytes| hint::decode(&bytes).ok()))
     }
 }

@@ -207,6 +207,8 @@ impl Case<'_> {
 
 /// An error with everything that it names; it must name the file.
 fn told(error: &SourceError) -> String {
+    #[cfg(test)]
+    corpus::note(error);
     let text = error.to_string();
     assert!(text.contains('f'), "{text}");
     text
@@ -348,8 +350,12 @@ pub fn file_position(data: &[u8]) {
             version: u16::from(version % 3),
             bytes,
         };
-        let Ok(read) = FilePosition::decode(&id, &position) else {
-            continue;
+        let read = match FilePosition::decode(&id, &position) {
+            Ok(read) => read,
+            Err(error) => {
+                told(&error);
+                continue;
+            }
         };
         assert_eq!(
             FilePosition::decode(&id, &read.encode()).expect("our own bytes"),
@@ -403,7 +409,7 @@ pub fn parquet_source(data: &[u8]) {
         size: data.len() as u64,
         ..FilePosition::start()
     };
-    let told = |e: SourceError| assert!(e.to_string().contains("f.parquet"), "{e}");
+    let told = |e: SourceError| assert!(told(&e).contains("f.parquet"), "{e}");
     let mut reader = match run(ParquetReader::open(file(), wanted, SCHEMA.clone())) {
         Ok(reader) => reader,
         Err(e) => return told(e),
@@ -415,5 +421,49 @@ pub fn parquet_source(data: &[u8]) {
             Ok(_) => return,
             Err(e) => return told(e),
         }
+    }
+}
+
+/// Seeds reach every variant of what a reader of a source's files says.
+#[cfg(test)]
+mod corpus {
+    use super::{SourceError, csv_cuts, file_position, json_cuts, parquet_source, unpack};
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+    use tidegate_fuzz_support::{reached, variants};
+
+    variants!(SourceError {
+        BadRecord(..), Changed { .. }, Position { .. }, Corrupt { .. },
+    } elsewhere {
+        // Of configurations and stores.
+        Config(..), NotFound { .. }, Io { .. },
+    });
+
+    thread_local! {
+        static SAID: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+    }
+
+    pub(super) fn note(error: &SourceError) {
+        SAID.with_borrow_mut(|said| said.push(name(error)));
+    }
+
+    #[test]
+    fn seeds_reach_every_variant() {
+        let folder = env!("CARGO_MANIFEST_DIR");
+        let mut all = BTreeSet::new();
+        let checks: [(&str, fn(&[u8])); 5] = [
+            ("csv_cuts", csv_cuts),
+            ("json_cuts", json_cuts),
+            ("unpack", unpack),
+            ("file_position", file_position),
+            ("parquet_source", parquet_source),
+        ];
+        for (target, check) in checks {
+            all.extend(reached(folder, target, |data| {
+                check(data);
+                SAID.take()
+            }));
+        }
+        assert_eq!(all, DECODERS.iter().copied().collect::<BTreeSet<_>>());
     }
 }

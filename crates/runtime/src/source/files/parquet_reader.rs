@@ -292,6 +292,8 @@ async fn guarded<T>(
 fn failed(file: &str, error: ParquetError) -> SourceError {
     if let ParquetError::External(inner) = &error
         && let Some(store) = inner.downcast_ref::<tidegate_storage::StoreError>()
+        // A footer that points beyond the end of its file is damage, not trouble with the store.
+        && store.kind() != tidegate_storage::ErrorKind::Corrupt
     {
         let kind = if store.is_transient() {
             tidegate_sink::ErrorKind::Transient
