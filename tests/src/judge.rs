@@ -76,7 +76,7 @@ pub fn look(table: &Path) -> Findings {
     };
     let mut snapshots: Vec<(i64, Value)> = files
         .iter()
-        .filter(|(path, _)| path.starts_with("snapshot/snapshot-"))
+        .filter(|(path, _)| is_snapshot(path))
         .map(|(path, at)| {
             let text = fs::read_to_string(at).unwrap();
             let json: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{path}: {e}"));
@@ -147,6 +147,12 @@ pub fn look(table: &Path) -> Findings {
     found
 }
 
+/// Not what a writer was about to rename to one.
+fn is_snapshot(path: &str) -> bool {
+    let id = path.strip_prefix("snapshot/snapshot-");
+    id.is_some_and(|id| !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit()))
+}
+
 fn walk(root: &Path, at: &Path, files: &mut BTreeMap<String, std::path::PathBuf>) {
     for entry in fs::read_dir(at).unwrap_or_else(|e| panic!("{}: {e}", at.display())) {
         let path = entry.unwrap().path();
@@ -211,6 +217,27 @@ mod tests {
         bytes.extend(name.as_bytes());
         bytes.extend(b"77");
         assert_eq!(names(&bytes), [name]);
+    }
+
+    #[test]
+    fn what_is_named_by_an_unfinished_snapshot_only_is_left_over() {
+        let table = tempfile::tempdir().unwrap();
+        for name in ["snapshot", "manifest"] {
+            fs::create_dir(table.path().join(name)).unwrap();
+        }
+        let list = |n: i64| format!("manifest-list-0f7beb6c-eec4-422e-905b-c896ee73b3e4-{n}");
+        for (n, name) in [(1, "snapshot-1"), (2, "snapshot-2.tmp-0f7beb6c")] {
+            let text = format!(
+                "{{\"id\": {n}, \"commitUser\": \"u\", \"baseManifestList\": \"{}\"}}",
+                list(n)
+            );
+            fs::write(table.path().join("snapshot").join(name), text).unwrap();
+            fs::write(table.path().join("manifest").join(list(n)), "").unwrap();
+        }
+        let found = look(table.path());
+        assert_eq!(found.snapshots.len(), 1);
+        let unfinished = "snapshot/snapshot-2.tmp-0f7beb6c".to_owned();
+        assert_eq!(found.orphans, [format!("manifest/{}", list(2)), unfinished]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub mod disk;
 pub mod judge;
 pub mod lab;
 pub mod labs;
-mod mirror;
+pub mod mirror;
 pub mod outside;
 pub mod proxy;
 

@@ -9,7 +9,7 @@ use std::process::Command;
 use tidegate_test_services::S3Server;
 
 /// Copies every object below a prefix into a folder.
-pub(crate) fn download(server: &S3Server, prefix: &str, into: &Path) {
+pub fn download(server: &S3Server, prefix: &str, into: &Path) {
     if let Some(files) = server.files() {
         fs::create_dir_all(into).unwrap();
         let copied = Command::new("cp")
@@ -20,7 +20,11 @@ pub(crate) fn download(server: &S3Server, prefix: &str, into: &Path) {
         assert!(copied.unwrap().success());
         return;
     }
-    for key in list(server, prefix) {
+    // What ends in a slash is a mark for a folder that some clients make.
+    for key in list(server, prefix)
+        .into_iter()
+        .filter(|key| !key.ends_with('/'))
+    {
         let path = into.join(&key[prefix.len()..]);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(
@@ -29,6 +33,26 @@ pub(crate) fn download(server: &S3Server, prefix: &str, into: &Path) {
         )
         .unwrap();
     }
+}
+
+/// Puts an object; MiniStack asks for no signature.
+pub fn upload(server: &S3Server, key: &str, bytes: &[u8]) {
+    let host = server.endpoint.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    let path = format!("/{}/{}", server.bucket, escaped(key));
+    write!(
+        stream,
+        "PUT {path} HTTP/1.0\r\nHost: {host}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        bytes.len()
+    )
+    .unwrap();
+    stream.write_all(bytes).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(
+        answer.lines().next().unwrap_or_default().contains(" 200"),
+        "PUT {path}: {answer}"
+    );
 }
 
 fn list(server: &S3Server, prefix: &str) -> Vec<String> {

@@ -9,7 +9,7 @@ pub(crate) struct Arguments {
     /// Releases of Java Paimon.
     #[arg(long, value_delimiter = ',', default_value = "1.0.1,1.3.1,1.4.2")]
     release: Vec<String>,
-    /// java, pypaimon or all.
+    /// java, pypaimon, paimon-crate or all.
     #[arg(long, default_value = "all")]
     peer: String,
     /// The tidegate binary; built when absent.
@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     /// Run nothing: print the cells of these JSON files, judged by the expectations as they are now.
     #[arg(long, value_delimiter = ',', value_name = "FILE,…")]
     render: Vec<PathBuf>,
-    /// Java 1.4.2 and pypaimon, every type in both bucket modes; does nothing, and says why, where the
+    /// Java 1.4.2 and pypaimon (not the crate, whose build takes minutes), every type in both bucket modes; does nothing, and says why, where the
     /// machine has no JDK 17, mvn or python3.
     #[arg(long)]
     quick: bool,

@@ -141,6 +141,7 @@ const UNLAYERED: &[&str] = &[
     "tidegate-test-services",
     "tidegate-fuzz-support",
     "tidegate-interop",
+    "tidegate-torture",
     "tidegate-crash-consistency",
     "tidegate-exhaustive",
     "tidegate-simulation",

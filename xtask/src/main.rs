@@ -1,5 +1,5 @@
 //! Chores of the workspace: `cargo xtask demo | test | layers | golden | bench | check | simulate | fuzz |
-//! interop | chaos | crash-states`.
+//! interop | torture | chaos | crash-states`.
 
 mod chaos;
 mod check;
@@ -11,6 +11,7 @@ mod layers;
 mod process;
 mod simulate;
 mod test;
+mod torture;
 
 use clap::{Parser, Subcommand};
 use process::{Failure, binary, cargo, run};
@@ -61,6 +62,9 @@ enum Chore {
     Fuzz(fuzz::Arguments),
     /// Compare with released Java Paimon and pypaimon, both ways: one letter per type, table and peer.
     Interop(interop::Arguments),
+    /// Races, kills, lost answers and restored states for four writers of Paimon tables: lost, doubled,
+    /// left over, refused.
+    Torture(torture::Arguments),
     /// Kill a running job over and over, then look whether anything was lost, doubled or left over.
     Chaos(chaos::Arguments),
     /// Record what the binary does on a local disk and judge every state a power failure may leave.
@@ -82,6 +86,7 @@ fn main() -> ExitCode {
         Chore::Check { arguments } => check::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Interop(arguments) => interop::check(&arguments),
+        Chore::Torture(arguments) => torture::check(&arguments),
         Chore::Chaos(arguments) => chaos::run(&arguments),
         Chore::CrashStates(arguments) => crash_states::run(&arguments),
         Chore::Simulate(arguments) => simulate::check(&arguments),

@@ -13,8 +13,8 @@ use tidegate_recovery::{
     RestoreOnly, new_commit_user,
 };
 use tidegate_sink::{
-    CheckpointId, CommitContext, Committable, Committer, ErrorKind, JobName, Outcome, Positions,
-    Published, RecoveryManager, Restored, Rows, Run, SinkError, Target, Writer, probe,
+    CheckpointId, CommitContext, Committable, Committer, ErrorKind, JobName, Mismatch, Outcome,
+    Positions, Published, RecoveryManager, Restored, Rows, Run, SinkError, Target, Writer, probe,
 };
 use tidegate_storage::Store;
 
@@ -169,9 +169,37 @@ fn settled(restored: Restored) -> Result<(Option<Published>, bool)> {
             Ok((all.max_by_key(|p| p.identifier), ours))
         }
         Restored::Mismatch(mismatch) => Err(Error::Mismatch(format!(
-            "checkpoint and table disagree: {mismatch:?}; `tidegate run --on-mismatch` shows the ways out"
+            "checkpoint and table disagree: {}; `tidegate run --on-mismatch` shows the ways out",
+            told(&mismatch)
         ))),
         Restored::Stopped(outcome) => Err(stopped(outcome)),
+    }
+}
+
+/// In what way they disagree, for a person.
+fn told(mismatch: &Mismatch) -> String {
+    match mismatch {
+        Mismatch::AheadBeyond { commits } => {
+            let ids = || commits.iter().map(|c| c.identifier.0);
+            format!(
+                "the table has {} commits of this job that the checkpoint knows nothing of, {} to {}",
+                commits.len(),
+                ids().min().unwrap_or_default(),
+                ids().max().unwrap_or_default()
+            )
+        }
+        Mismatch::Behind { missing } => format!(
+            "commit {} (version {}) was published when the checkpoint was taken, and the table no \
+             longer has it",
+            missing.identifier, missing.version
+        ),
+        Mismatch::Diverged { found, saved } => format!(
+            "commit {} in the table (version {}) has other content than the checkpoint's ({saved})",
+            found.identifier, found.version
+        ),
+        Mismatch::Unknown { why } => {
+            format!("it cannot be told whether the checkpoint is published: {why}")
+        }
     }
 }
 

@@ -361,6 +361,28 @@ async fn it_refuses_to_start_anew_where_the_table_has_its_commits() {
     rig.open_on(&rig.store, "other").await.unwrap();
 }
 
+/// An older checkpoint than the table's newest commit: said in words, nothing touched.
+#[tokio::test(start_paused = true)]
+async fn it_refuses_to_go_on_from_an_older_checkpoint_and_says_what_the_table_has_more() {
+    let rig = Rig::memory(false).await;
+    rig.run().await.unwrap();
+    let mut records = rig.store.list("checkpoints").await.unwrap();
+    records.sort_by(|a, b| a.path.cmp(&b.path));
+    assert!(records.len() > 1, "{records:?}");
+    for newer in &records[1..] {
+        rig.store.delete(&newer.path).await.unwrap();
+    }
+    let error = rig.open().await.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Mismatch, "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("commits of this job that the checkpoint knows nothing of"),
+        "{text}"
+    );
+    assert!(!text.contains("CommitIdentifier("), "{text}");
+    assert_eq!(rig.rows().await.len(), ROWS as usize, "nothing was touched");
+}
+
 /// Two streams of one job: the one that publishes first goes on, the other is told.
 #[tokio::test(start_paused = true)]
 async fn r_5_of_two_streams_of_one_job_the_older_is_fenced_by_the_newer() {

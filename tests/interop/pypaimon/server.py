@@ -1,6 +1,7 @@
 """pypaimon behind the same line protocol as the Java peer: one JSON request a line, one answer a line.
 
-Commands: version, read, system (snapshots, files), write, footer. Rows are canonical JSON; what pypaimon
+Commands: version, read, system (snapshots, files), write (with `prepareOnly`: files without a commit), commit
+(what was prepared, by `mode` `plain` or `look`), footer. Rows are canonical JSON; what pypaimon
 or pyarrow raise goes out as {"error": {"class", "message"}} and is the peer's own word.
 """
 import base64
@@ -22,8 +23,16 @@ def plain_path(path):
     return path[len("file:"):] if path.startswith("file:") else path
 
 
+# Names of Java's options for S3, and pypaimon's.
+S3_OPTIONS = {
+    "s3.endpoint": "fs.s3.endpoint", "s3.access-key": "fs.s3.accessKeyId",
+    "s3.secret-key": "fs.s3.accessKeySecret", "s3.region": "fs.s3.region",
+}
+
+
 def open_table(request):
-    return FileStoreTable.from_path(plain_path(request["path"]))
+    conf = {S3_OPTIONS[key]: value for key, value in request.get("conf", {}).items() if key in S3_OPTIONS}
+    return FileStoreTable.from_path(plain_path(request["path"]), conf)
 
 
 # ---- Arrow to canonical JSON -------------------------------------------------------------------
@@ -177,10 +186,19 @@ def system(request):
     return known[request["table"]](table)
 
 
+def stream(request, table):
+    """A stream writer under the request's user: its builder makes one up and has no way to be given one."""
+    builder = table.new_stream_write_builder()
+    builder.commit_user = request["commitUser"]
+    return builder
+
+
 def write(request):
     from pypaimon.schema.data_types import PyarrowFieldParser
     table = open_table(request)
     schema = PyarrowFieldParser.from_paimon_schema(table.table_schema.fields)
+    if request.get("prepareOnly"):
+        return prepare(request, table, arrow_table(schema, request["rows"]))
     builder = table.new_batch_write_builder()
     writer, commit = builder.new_write(), builder.new_commit()
     try:
@@ -190,6 +208,47 @@ def write(request):
         writer.close()
         commit.close()
     return {"snapshotId": table.snapshot_manager().get_latest_snapshot().id}
+
+
+def prepare(request, table, given):
+    from pypaimon.write.commit_message_serializer import VERSION, serialize_commit_message
+    writer = stream(request, table).new_write()
+    try:
+        writer.write_arrow(given)
+        messages = writer.prepare_commit(request["commitIdentifier"])
+    finally:
+        writer.close()
+    fields = table.partition_keys_fields
+    return {
+        "commitUser": request["commitUser"], "identifier": request["commitIdentifier"], "messageVersion": VERSION,
+        "messages": [base64.b64encode(serialize_commit_message(m, fields)).decode() for m in messages],
+    }
+
+
+def commit(request):
+    """Each committable by `StreamTableCommit.commit`, which does not ask whether it is published (`plain`), or
+    only what is above the greatest identifier of this user in the list of snapshots (`look`): a caller's work,
+    for pypaimon has no `filterAndCommit`."""
+    from pypaimon.write.commit_message_serializer import deserialize_commit_message
+    table = open_table(request)
+    committables = sorted(request["committables"], key=lambda one: one["identifier"])
+    if request.get("mode") == "look":
+        mine = [s for s in table.snapshot_manager().list_snapshots() if s.commit_user == request["commitUser"]]
+        newest = max((s.commit_identifier for s in mine), default=0)
+        committables = [one for one in committables if one["identifier"] > newest]
+    publisher = stream(request, table).new_commit()
+    try:
+        for one in committables:
+            fields = table.partition_keys_fields
+            messages = [
+                deserialize_commit_message(base64.b64decode(text), fields, version=one["messageVersion"])
+                for text in one["messages"]
+            ]
+            publisher.commit(messages, one["identifier"])
+    finally:
+        publisher.close()
+    latest = table.snapshot_manager().get_latest_snapshot()
+    return {"committed": len(committables), "snapshotId": latest.id if latest else None}
 
 
 def footer(request):
@@ -204,7 +263,9 @@ def footer(request):
     }
 
 
-COMMANDS = {"version": version, "read": read, "system": system, "write": write, "footer": footer}
+COMMANDS = {
+    "version": version, "read": read, "system": system, "write": write, "commit": commit, "footer": footer,
+}
 
 
 def answer(line):

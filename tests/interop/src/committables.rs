@@ -6,7 +6,6 @@ use crate::compare;
 use crate::harness::{At, Harness, judge, read};
 use crate::matrix::Outcome;
 use crate::ours::{Binary, Ours};
-use crate::peer::Peer;
 use crate::theirs::create;
 use crate::written::{own, write};
 use base64::Engine as _;
@@ -16,6 +15,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use tidegate_format::{manifest, manifest_committable, manifest_list, snapshot};
+use tidegate_interop::peer::Peer;
 use tidegate_model::{CommitMessage, ManifestCommittable, ManifestEntry};
 
 const PHASE: &str = "committables";
@@ -40,7 +40,10 @@ pub(crate) fn run(harness: &mut Harness, cases: &[Case]) {
                 [("Java's through us", through_us), ("ours by Java", by_java)];
             for (row, work_on) in rows {
                 let outcome = match peer.release() {
-                    None => Outcome::Absent("pypaimon has no Java serializer".to_owned()),
+                    None => Outcome::Absent(
+                        "its commit messages are of version 14, which no released Java here reads"
+                            .to_owned(),
+                    ),
                     Some(_) => match work_on(peer, &binary, &work, case) {
                         Ok(difference) => Outcome::of(difference),
                         Err(said) => Outcome::Refused(said),

@@ -4,11 +4,12 @@ use crate::cases::Case;
 use crate::compare::{self, Rows};
 use crate::matrix::{Matrix, Outcome, PARTS, Place};
 use crate::ours::{Binary, Ours};
-use crate::peer::Peer;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use tidegate_interop::peer::Peer;
+pub(crate) use tidegate_interop::say;
 
 /// Columns that a peer refuses, with its message.
 pub(crate) type Refusals = BTreeMap<String, String>;
@@ -275,7 +276,7 @@ pub(crate) fn lists(
         if java.is_none() && !matches!(*name, "snapshots" | "files") {
             cells.push((
                 row,
-                Outcome::Absent("pypaimon's server here has no such list".to_owned()),
+                Outcome::Absent("the peer has no such list here".to_owned()),
             ));
             continue;
         }
@@ -311,7 +312,7 @@ pub(crate) fn lists(
     }
     for (row, command) in [("(check)", "check"), ("(orphans)", "orphans")] {
         let outcome = match (&java, command) {
-            (None, _) => Outcome::Absent("pypaimon has no such check".to_owned()),
+            (None, _) => Outcome::Absent("the peer has no such check".to_owned()),
             (Some(_), "check") => match peer.on("check", table, json!({})) {
                 Err(said) => Outcome::Refused(said),
                 Ok(found) if found.get("errors").and_then(Value::as_i64) == Some(0) => {
@@ -372,10 +373,4 @@ pub(crate) fn with_all<T: Send>(
             })
             .collect()
     })
-}
-
-/// One line for a person.
-#[expect(clippy::print_stderr, reason = "a chore talks to its user")]
-pub(crate) fn say(line: &str) {
-    eprintln!("{line}");
 }

@@ -1,7 +1,7 @@
 //! What the peers need, from Maven Central and PyPI, into the cache folder.
 
-use crate::harness::say;
 use crate::peer::{Kind, Peer};
+use crate::say;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,12 +10,15 @@ use std::process::Command;
 const PYTHON_PACKAGES: &[&str] = &["pypaimon==2.1.0", "pyarrow==19.0.1"];
 
 /// This crate's folder.
-pub(crate) fn here() -> PathBuf {
+pub fn here() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// `$TIDEGATE_CACHE`, `$XDG_CACHE_HOME/tidegate` or `~/.cache/tidegate`, and there `interop`.
-pub(crate) fn cache() -> Result<PathBuf, String> {
+///
+/// # Errors
+/// Where there is no such folder and none can be made.
+pub fn cache() -> Result<PathBuf, String> {
     let var = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let base = var("TIDEGATE_CACHE")
         .or_else(|| var("XDG_CACHE_HOME").map(|c| c.join("tidegate")))
@@ -36,7 +39,7 @@ fn locked(kind: &str) -> Result<File, String> {
 }
 
 /// Why a peer is not there.
-pub(crate) enum Trouble {
+pub enum Trouble {
     /// A registry was out of reach: that says nothing of anybody's tables.
     Registry(String),
     /// Whatever else: to be repaired.
@@ -82,27 +85,59 @@ fn run(command: &mut Command) -> Result<(), Trouble> {
     })
 }
 
-/// Installs and starts these releases of Java Paimon and, if asked for, pypaimon; both kinds at once.
-pub(crate) fn peers(releases: &[&str], python: bool) -> Result<Vec<Peer>, Trouble> {
+/// What to install and start.
+#[derive(Clone, Debug)]
+pub struct Wanted<'a> {
+    /// Releases of Java Paimon.
+    pub java: Vec<&'a str>,
+    /// pypaimon.
+    pub pypaimon: bool,
+    /// The `paimon` crate.
+    pub paimon_crate: bool,
+}
+
+/// Installs and starts peers; all kinds at once.
+///
+/// # Errors
+/// Where one cannot be installed or does not start.
+pub fn peers(wanted: &Wanted<'_>) -> Result<Vec<Peer>, Trouble> {
+    type Install = fn() -> Result<Command, Trouble>;
+    let others: [(bool, Kind, &str, Install); 2] = [
+        (wanted.pypaimon, Kind::Pypaimon, "pypaimon", pypaimon),
+        (
+            wanted.paimon_crate,
+            Kind::PaimonCrate,
+            "the `paimon` crate",
+            paimon_crate,
+        ),
+    ];
     std::thread::scope(|scope| {
-        let python = python.then(|| scope.spawn(pypaimon));
+        let others = others.into_iter().filter(|(wanted, ..)| *wanted);
+        let installing: Vec<_> = others
+            .map(|(_, kind, name, install)| (kind, name, scope.spawn(install)))
+            .collect();
         let mut peers = Vec::new();
         // One after the other: Maven's local repository is not made for two writers.
-        for release in releases {
+        for release in &wanted.java {
             say(&format!("installing Java Paimon {release}"));
-            peers.push(java(release)?);
+            let kind = Kind::Java((*release).to_owned());
+            peers.push(Peer::start(kind, java(release)?)?);
         }
-        if let Some(python) = python {
-            say("installing pypaimon");
-            let started = python.join();
-            peers.push(started.map_err(|_| "installing pypaimon panicked".to_owned())??);
+        for (kind, name, installing) in installing {
+            say(&format!("installing {name}"));
+            let command = installing.join();
+            let command = command.map_err(|_| format!("installing {name} panicked"))??;
+            peers.push(Peer::start(kind, command)?);
         }
         Ok(peers)
     })
 }
 
-/// Builds a Java peer of a release (at once if it is built already) and starts it.
-fn java(release: &str) -> Result<Peer, Trouble> {
+/// Builds a Java peer of a release, at once if it is built already; what starts it.
+///
+/// # Errors
+/// Where it cannot be had or does not compile.
+pub fn java(release: &str) -> Result<Command, Trouble> {
     let _installing = locked("java")?;
     let out = cache()?.join(format!("java-{release}"));
     run(Command::new("sh")
@@ -115,11 +150,37 @@ fn java(release: &str) -> Result<Peer, Trouble> {
         // So many small tables: the optimising compiler costs a third more than it brings.
         command.env("ORACLE_JAVA_OPTS", "-XX:TieredStopAtLevel=1");
     }
-    Ok(Peer::start(Kind::Java(release.to_owned()), command)?)
+    Ok(command)
 }
 
-/// Makes the Python environment (once) and starts pypaimon in it.
-fn pypaimon() -> Result<Peer, Trouble> {
+/// Fetches the S3 file system of a release of Java Paimon; what starts that release with it.
+///
+/// # Errors
+/// As [`java`].
+pub fn java_on_s3(release: &str) -> Result<Command, Trouble> {
+    let command = java(release)?;
+    let _installing = locked("java")?;
+    let extra = cache()?.join(format!("java-{release}/extra"));
+    let jar = format!("paimon-s3-{release}.jar");
+    if !extra.join(&jar).exists() {
+        std::fs::create_dir_all(&extra).map_err(|e| format!("{}: {e}", extra.display()))?;
+        let artifact = format!("-Dartifact=org.apache.paimon:paimon-s3:{release}");
+        let copied = run(Command::new("mvn")
+            .args(["-B", "-q", "-Dstyle.color=never", "dependency:copy"])
+            .arg(artifact)
+            .arg(format!("-DoutputDirectory={}", extra.display())));
+        copied.map_err(|trouble| match trouble {
+            Trouble::Other(why) | Trouble::Registry(why) => Trouble::Registry(why),
+        })?;
+    }
+    Ok(command)
+}
+
+/// Makes the Python environment, once; what starts pypaimon in it.
+///
+/// # Errors
+/// Where a package cannot be had.
+pub fn pypaimon() -> Result<Command, Trouble> {
     let _installing = locked("python")?;
     let folder = cache()?.join("venv");
     let python = folder.join("bin/python");
@@ -148,5 +209,52 @@ fn pypaimon() -> Result<Peer, Trouble> {
     command
         .arg(here().join("pypaimon/server.py"))
         .env("TZ", "UTC");
-    Ok(Peer::start(Kind::Pypaimon, command)?)
+    Ok(command)
+}
+
+/// Builds the peer on the `paimon` crate, at once if it is built already; what starts it.
+///
+/// # Errors
+/// Where a crate cannot be had, or it does not compile.
+pub fn paimon_crate() -> Result<Command, Trouble> {
+    let _installing = locked("paimon-crate")?;
+    let folder = cache()?.join("paimon-crate");
+    let program = folder.join("paimon-crate");
+    let stamp = folder.join("sources");
+    let wanted = sources(&here().join("paimon-crate"))?;
+    let known = std::fs::read_to_string(&stamp).unwrap_or_default() == wanted;
+    if !known || !program.is_file() {
+        say("building the peer on the `paimon` crate: some minutes, once");
+        let target = folder.join("target");
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let here = here().join("paimon-crate");
+        let fetched = run(Command::new(&cargo)
+            .args(["fetch", "--locked"])
+            .current_dir(&here));
+        fetched.map_err(|trouble| match trouble {
+            Trouble::Other(why) | Trouble::Registry(why) => Trouble::Registry(why),
+        })?;
+        run(Command::new(&cargo)
+            .args(["build", "--quiet", "--locked", "--target-dir"])
+            .arg(&target)
+            .current_dir(&here))?;
+        let wrong = |e: std::io::Error| format!("{}: {e}", program.display());
+        std::fs::copy(target.join("debug/paimon-crate"), &program).map_err(wrong)?;
+        // Some gigabytes that nobody needs again.
+        std::fs::remove_dir_all(&target).map_err(wrong)?;
+        std::fs::write(&stamp, &wanted).map_err(wrong)?;
+    }
+    Ok(Command::new(program))
+}
+
+/// All that a build depends on, as one text.
+fn sources(folder: &Path) -> Result<String, String> {
+    let wrong = |e: std::io::Error| format!("{}: {e}", folder.display());
+    let listed = std::fs::read_dir(folder.join("src")).map_err(wrong)?;
+    let mut files: Vec<PathBuf> = listed.flatten().map(|entry| entry.path()).collect();
+    files.extend(["Cargo.toml", "Cargo.lock", "build.rs"].map(|name| folder.join(name)));
+    files.sort();
+    let texts = files.iter().map(std::fs::read_to_string);
+    let texts: Result<Vec<String>, std::io::Error> = texts.collect();
+    Ok(texts.map_err(wrong)?.concat())
 }

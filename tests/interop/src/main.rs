@@ -8,10 +8,8 @@ mod committables;
 mod compare;
 mod expect;
 mod harness;
-mod install;
 mod matrix;
 mod ours;
-mod peer;
 mod plan;
 mod theirs;
 mod turns;
@@ -22,12 +20,13 @@ mod written;
 use clap::{Parser, ValueEnum};
 use harness::{Harness, say};
 use matrix::Matrix;
-use peer::Peer;
 use plan::Plan;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
+use tidegate_interop::install;
+use tidegate_interop::peer::Peer;
 
 /// The releases of Java Paimon that are judged.
 const RELEASES: &str = "1.0.1,1.3.1,1.4.2";
@@ -66,12 +65,14 @@ struct Arguments {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Peers {
-    /// Java and pypaimon.
+    /// Java, pypaimon and the crate.
     All,
     /// Released Java Paimon.
     Java,
     /// pypaimon.
     Pypaimon,
+    /// The `paimon` crate.
+    PaimonCrate,
 }
 
 fn main() -> ExitCode {
@@ -95,11 +96,18 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         return render(rules, &arguments.render);
     };
     let releases: Vec<&str> = match (arguments.quick, arguments.peer) {
-        (_, Peers::Pypaimon) => Vec::new(),
+        (_, Peers::Pypaimon | Peers::PaimonCrate) => Vec::new(),
         (true, _) => vec!["1.4.2"],
         (false, _) => arguments.release.iter().map(String::as_str).collect(),
     };
-    let peers = match install::peers(&releases, arguments.peer != Peers::Java) {
+    let chosen = |peer: Peers| arguments.peer == Peers::All || arguments.peer == peer;
+    let wanted = install::Wanted {
+        java: releases,
+        pypaimon: chosen(Peers::Pypaimon),
+        // Some minutes of building where it is not here: not a matter of the quick run.
+        paimon_crate: chosen(Peers::PaimonCrate) && !arguments.quick,
+    };
+    let peers = match install::peers(&wanted) {
         Ok(peers) => peers,
         // As where the machine has no JDK. What does not compile, or does not start, is an error.
         Err(install::Trouble::Registry(why)) if arguments.quick => {

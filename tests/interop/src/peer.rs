@@ -3,32 +3,53 @@
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a peer can be.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// The release of Java Paimon.
     Java(String),
     /// pypaimon on pyarrow.
     Pypaimon,
+    /// The `paimon` crate.
+    PaimonCrate,
+    /// What drives us in campaigns; interop asks the binary itself.
+    Tidegate,
+}
+
+/// Ends a peer's process from another thread.
+#[derive(Clone, Debug)]
+pub struct Killer(Arc<Mutex<Child>>);
+
+impl Killer {
+    /// SIGKILL.
+    pub fn kill(&self) {
+        let mut child = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ended_before = child.kill();
+    }
 }
 
 /// A running peer.
-pub(crate) struct Peer {
+#[derive(Debug)]
+pub struct Peer {
     /// What it is called in the matrix.
-    pub(crate) name: String,
+    pub name: String,
     /// What it is.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
     /// The version that it says it is.
-    pub(crate) version: String,
-    child: Child,
+    pub version: String,
+    child: Arc<Mutex<Child>>,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
 impl Peer {
     /// Starts it and asks for its version.
-    pub(crate) fn start(kind: Kind, mut command: Command) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// Where it does not start or does not answer.
+    pub fn start(kind: Kind, mut command: Command) -> Result<Self, String> {
         let shown = format!("{command:?}");
         let mut child = command
             .stdin(Stdio::piped())
@@ -42,13 +63,15 @@ impl Peer {
         let name = match &kind {
             Kind::Java(release) => release.clone(),
             Kind::Pypaimon => "pypaimon".to_owned(),
+            Kind::PaimonCrate => "paimon-crate".to_owned(),
+            Kind::Tidegate => "tidegate".to_owned(),
         };
         let output = BufReader::new(output);
         let mut peer = Self {
             name,
             kind,
             version: String::new(),
-            child,
+            child: Arc::new(Mutex::new(child)),
             input,
             output,
         };
@@ -57,8 +80,16 @@ impl Peer {
         Ok(peer)
     }
 
+    /// To end it with, while it is asked or not.
+    pub fn killer(&self) -> Killer {
+        Killer(Arc::clone(&self.child))
+    }
+
     /// One request. The error is the peer's own message.
-    pub(crate) fn ask(&mut self, request: &Value) -> Result<Value, String> {
+    ///
+    /// # Errors
+    /// What the peer says, or that its process is gone.
+    pub fn ask(&mut self, request: &Value) -> Result<Value, String> {
         let gone = |e: std::io::Error| format!("the peer's process: {e}");
         writeln!(self.input, "{request}").map_err(gone)?;
         self.input.flush().map_err(gone)?;
@@ -88,7 +119,10 @@ impl Peer {
     }
 
     /// A command on a table; `extra` joins the request.
-    pub(crate) fn on(&mut self, command: &str, table: &str, extra: Value) -> Result<Value, String> {
+    ///
+    /// # Errors
+    /// As [`Peer::ask`].
+    pub fn on(&mut self, command: &str, table: &str, extra: Value) -> Result<Value, String> {
         let mut request = json!({"command": command, "path": format!("file:{table}")});
         if let (Some(request), Value::Object(extra)) = (request.as_object_mut(), extra) {
             request.extend(extra);
@@ -97,12 +131,18 @@ impl Peer {
     }
 
     /// Appends rows in one commit.
-    pub(crate) fn write(&mut self, table: &str, rows: &[Value]) -> Result<Value, String> {
+    ///
+    /// # Errors
+    /// As [`Peer::ask`].
+    pub fn write(&mut self, table: &str, rows: &[Value]) -> Result<Value, String> {
         self.write_with(table, rows, json!({}))
     }
 
     /// Appends rows; `extra` joins the request.
-    pub(crate) fn write_with(
+    ///
+    /// # Errors
+    /// As [`Peer::ask`].
+    pub fn write_with(
         &mut self,
         table: &str,
         rows: &[Value],
@@ -121,12 +161,10 @@ impl Peer {
     }
 
     /// A list from a command.
-    pub(crate) fn list(
-        &mut self,
-        command: &str,
-        table: &str,
-        extra: Value,
-    ) -> Result<Vec<Value>, String> {
+    ///
+    /// # Errors
+    /// As [`Peer::ask`].
+    pub fn list(&mut self, command: &str, table: &str, extra: Value) -> Result<Vec<Value>, String> {
         match self.on(command, table, extra)? {
             Value::Array(items) => Ok(items),
             other => Err(format!("expected a list, got {other}")),
@@ -134,22 +172,28 @@ impl Peer {
     }
 
     /// True for the oldest Java that is judged: it does not read all that it writes.
-    pub(crate) fn is_before_1_3(&self) -> bool {
+    pub fn is_before_1_3(&self) -> bool {
         self.release().is_some_and(|r| r.starts_with("1.0"))
     }
 
+    /// True for pypaimon.
+    pub fn is_pypaimon(&self) -> bool {
+        self.kind == Kind::Pypaimon
+    }
+
     /// The release of a Java peer.
-    pub(crate) fn release(&self) -> Option<&str> {
+    pub fn release(&self) -> Option<&str> {
         match &self.kind {
             Kind::Java(release) => Some(release),
-            Kind::Pypaimon => None,
+            _ => None,
         }
     }
 }
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        let _ended = self.child.kill();
-        let _reaped = self.child.wait();
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ended = child.kill();
+        let _reaped = child.wait();
     }
 }

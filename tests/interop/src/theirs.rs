@@ -5,11 +5,11 @@ use crate::compare;
 use crate::harness::{At, Harness, Refusals, folder_of, judge, lists, our_lists, with_all};
 use crate::matrix::{Outcome, Place};
 use crate::ours::{Binary, Ours};
-use crate::peer::Peer;
 use crate::written::own;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Instant;
+use tidegate_interop::peer::Peer;
 
 const PHASE: &str = "they write";
 

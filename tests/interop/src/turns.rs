@@ -5,11 +5,11 @@ use crate::cases::Case;
 use crate::compare;
 use crate::harness::{At, Harness, Refusals, judge};
 use crate::matrix::Outcome;
-use crate::peer::Peer;
 use crate::theirs::{without, writable};
 use crate::written::{US, cells, own};
 use serde_json::json;
 use std::time::Instant;
+use tidegate_interop::peer::Peer;
 
 const PHASE: &str = "in turn";
 const TURNS: usize = 3;
@@ -23,8 +23,8 @@ pub(crate) fn run(harness: &mut Harness, cases: &[Case], with: Option<&str>) {
         .filter(|(_, p)| with.is_none_or(|name| name == p.name))
         .map(|(i, p)| (p.name.clone(), vec![i]))
         .collect();
-    // 1.0.1 compacts while it appends, and cannot read decimals of pypaimon.
-    let mixable = |p: &Peer| !p.is_before_1_3();
+    // 1.0.1 compacts while it appends, and cannot read decimals of pypaimon; the crate takes its turns alone.
+    let mixable = |p: &Peer| p.is_pypaimon() || p.release().is_some() && !p.is_before_1_3();
     let everyone = harness.peers.iter().enumerate();
     let everyone: Vec<usize> = everyone
         .filter_map(|(i, p)| mixable(p).then_some(i))

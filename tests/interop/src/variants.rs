@@ -132,7 +132,7 @@ fn effect(harness: &mut Harness, ours: &Ours, case: &Case) -> Result<Option<Stri
     Ok(match variant {
         "zstd" | "plain" | "zstd level 9" | "snappy" | "suffix" | "lz4" | "gzip" | "none"
         | "no dictionary" | "small row groups" => {
-            let Some(python) = harness.peers.iter_mut().find(|p| p.release().is_none()) else {
+            let Some(python) = harness.peers.iter_mut().find(|p| p.is_pypaimon()) else {
                 return Ok(None);
             };
             let path = paths

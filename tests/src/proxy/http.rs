@@ -4,7 +4,7 @@
 //! must know where its middle is.
 
 use std::io;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// A request or an answer, byte for byte.
@@ -38,6 +38,22 @@ impl Message {
         let mut words = text.lines().next().unwrap_or_default().split(' ');
         let mut word = || words.next().unwrap_or_default().to_owned();
         (word(), word())
+    }
+
+    /// Its body comes only after an answer to its head (Java's S3 client does so).
+    fn waits_for_leave(&self) -> bool {
+        let expects = self.header("expect");
+        expects.is_some_and(|text| text.eq_ignore_ascii_case("100-continue"))
+    }
+
+    fn drop_header(&mut self, name: &str) {
+        let text = String::from_utf8_lossy(&self.head).into_owned();
+        let named = |line: &str| {
+            let key = line.split_once(':').map_or("", |(key, _)| key);
+            key.eq_ignore_ascii_case(name)
+        };
+        let kept = text.split_inclusive("\r\n").filter(|line| !named(line));
+        self.head = kept.collect::<String>().into_bytes();
     }
 
     fn header(&self, name: &str) -> Option<String> {
@@ -163,6 +179,11 @@ impl Reader {
             head,
             ..Message::default()
         };
+        if message.waits_for_leave() {
+            // The server will see it whole: it has no leave to give.
+            from.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+            message.drop_header("expect");
+        }
         message.body = match Length::of(&message) {
             // A request without a length has no body.
             Length::UntilClose => Vec::new(),

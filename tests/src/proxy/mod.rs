@@ -278,6 +278,7 @@ mod tests {
     struct Trivial {
         endpoint: String,
         asked: Arc<Mutex<Vec<String>>>,
+        heads: Arc<Mutex<Vec<String>>>,
     }
 
     const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789";
@@ -288,6 +289,8 @@ mod tests {
             let endpoint = format!("http://{}", listener.local_addr().unwrap());
             let asked = Arc::new(Mutex::new(Vec::new()));
             let noted = Arc::clone(&asked);
+            let heads = Arc::new(Mutex::new(Vec::new()));
+            let noted_heads = Arc::clone(&heads);
             thread::spawn(move || {
                 for mut client in listener.incoming().flatten() {
                     let mut bytes = Vec::new();
@@ -303,6 +306,7 @@ mod tests {
                         };
                         let length = head.split("Content-Length: ").nth(1).unwrap();
                         if body.len() == length.parse::<usize>().unwrap() {
+                            noted_heads.lock().unwrap().push(head.to_owned());
                             noted.lock().unwrap().push(body.to_owned());
                             let _gone = client.write_all(ANSWER.as_bytes());
                             break;
@@ -313,7 +317,15 @@ mod tests {
                     }
                 }
             });
-            Self { endpoint, asked }
+            Self {
+                endpoint,
+                asked,
+                heads,
+            }
+        }
+
+        fn heads(&self) -> Vec<String> {
+            self.heads.lock().unwrap().clone()
         }
 
         fn asked(&self) -> Vec<String> {
@@ -394,6 +406,31 @@ mod tests {
             proxy.heal();
         }
         assert_eq!(server.asked(), ["late"]);
+    }
+
+    #[test]
+    fn a_body_that_waits_for_leave_is_let_come_and_the_server_sees_no_such_wish() {
+        let server = Trivial::start();
+        let proxy = Proxy::start(&server.endpoint);
+        let mut client = connect(&proxy);
+        let request = put("waited");
+        let (head, body) = request.split_once("\r\n\r\n").unwrap();
+        write!(client, "{head}\r\nExpect: 100-continue\r\n\r\n").unwrap();
+        let mut leave = [0; 25];
+        client.read_exact(&mut leave).unwrap();
+        assert_eq!(&leave, b"HTTP/1.1 100 Continue\r\n\r\n");
+        client.write_all(body.as_bytes()).unwrap();
+        let mut answer = vec![0; ANSWER.len()];
+        client.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, ANSWER.as_bytes());
+        assert_eq!(server.asked(), ["waited"]);
+        assert!(
+            !server
+                .heads()
+                .concat()
+                .to_ascii_lowercase()
+                .contains("expect")
+        );
     }
 
     #[test]

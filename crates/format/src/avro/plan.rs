@@ -46,11 +46,13 @@ pub(crate) const fn optional(name: &'static str, want: Want) -> Field {
     }
 }
 
+/// A union of null and one type: how many branches it has, and which is the value's.
+type Nullable = Option<(usize, usize)>;
+
 /// What the writer wrote where we want something.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    /// Branches in all, the branch of our value, the branch of null.
-    union: Option<(usize, usize, Option<usize>)>,
+    union: Nullable,
     shape: Shape,
 }
 
@@ -67,6 +69,8 @@ enum Shape {
 /// The writer's fields in its order.
 #[derive(Debug)]
 pub(crate) struct RecordPlan {
+    /// Of the root, where the writer lets it be null: the `paimon` crate does, Java reads it.
+    root: Nullable,
     fields: &'static [Field],
     steps: Vec<Step>,
 }
@@ -80,7 +84,9 @@ enum Step {
 impl RecordPlan {
     /// Compares the root of a writer's schema with the fields that we want.
     pub(crate) fn resolve(schema: &Schema, fields: &'static [Field]) -> Result<Self> {
-        Self::of(schema, schema.root(), fields)
+        let (root, id) = without_null(schema, schema.root())?;
+        let plan = Self::of(schema, id, fields)?;
+        Ok(Self { root, ..plan })
     }
 
     fn of(schema: &Schema, id: Id, fields: &'static [Field]) -> Result<Self> {
@@ -112,7 +118,11 @@ impl RecordPlan {
             Some((field, _)) => {
                 Err(schema_error("not in the writer's schema").in_field(field.name))
             }
-            None => Ok(Self { fields, steps }),
+            None => Ok(Self {
+                root: None,
+                fields,
+                steps,
+            }),
         }
     }
 
@@ -123,6 +133,7 @@ impl RecordPlan {
         cursor: &mut Cursor<'b>,
         mut read: impl FnMut(usize, &'b Slot, &mut Cursor<'b>) -> Result<()>,
     ) -> Result<()> {
+        must_be_present(self.root, cursor)?;
         for step in &self.steps {
             match step {
                 Step::Skip(id) => schema.skip(*id, cursor)?,
@@ -158,47 +169,56 @@ fn mismatch(want: &str, node: &Node) -> Error {
     schema_error(&format!("{want} is needed, the file has {theirs}"))
 }
 
+/// What stands there, null taken off.
+fn without_null(schema: &Schema, id: Id) -> Result<(Nullable, Id)> {
+    let Node::Union(branches) = schema.node(id) else {
+        return Ok((None, id));
+    };
+    let null = |id: &Id| matches!(schema.node(*id), Node::Null);
+    // A second null would be no union of Avro's.
+    let first = branches.iter().position(null);
+    let others = branches.iter().enumerate();
+    let mut values = others.filter(|(i, _)| Some(*i) != first);
+    let (Some((value, id)), None) = (values.next(), values.next()) else {
+        return Err(schema_error("a union must be of null and one type"));
+    };
+    Ok((Some((branches.len(), value)), *id))
+}
+
+/// True where a value follows, false for null.
+fn present(union: Nullable, cursor: &mut Cursor<'_>) -> Result<bool> {
+    match union {
+        None => Ok(true),
+        Some((branches, value)) => Ok(branch(cursor, branches)? == value),
+    }
+}
+
+fn must_be_present(union: Nullable, cursor: &mut Cursor<'_>) -> Result<()> {
+    if present(union, cursor)? {
+        return Ok(());
+    }
+    Err(cursor.error(Problem::Unexpected {
+        expected: "a value",
+        found: "null".to_owned(),
+    }))
+}
+
 impl Slot {
     fn of(schema: &Schema, id: Id, want: &'static Want) -> Result<Self> {
-        let Node::Union(branches) = schema.node(id) else {
-            return Ok(Self {
-                union: None,
-                shape: Shape::of(schema, id, want)?,
-            });
-        };
-        let null = branches
-            .iter()
-            .position(|b| matches!(schema.node(*b), Node::Null));
-        let mut values = branches
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| Some(*i) != null);
-        let (Some((value, id)), None) = (values.next(), values.next()) else {
-            return Err(schema_error("a union must be of null and one type"));
-        };
-        let union = Some((branches.len(), value, null));
+        let (union, id) = without_null(schema, id)?;
         Ok(Self {
             union,
-            shape: Shape::of(schema, *id, want)?,
+            shape: Shape::of(schema, id, want)?,
         })
     }
 
     /// True where a value follows, false for null.
     pub(crate) fn present(&self, cursor: &mut Cursor<'_>) -> Result<bool> {
-        match self.union {
-            None => Ok(true),
-            Some((branches, value, _)) => Ok(branch(cursor, branches)? == value),
-        }
+        present(self.union, cursor)
     }
 
     fn must_be_present(&self, cursor: &mut Cursor<'_>) -> Result<()> {
-        if self.present(cursor)? {
-            return Ok(());
-        }
-        Err(cursor.error(Problem::Unexpected {
-            expected: "a value",
-            found: "null".to_owned(),
-        }))
+        must_be_present(self.union, cursor)
     }
 
     /// A number of 32 bits that may not be null.

@@ -114,6 +114,48 @@ fn foreign_record(out: &mut Vec<u8>) {
     long(out, 15);
 }
 
+/// The `paimon` crate's root is a union of null and the record, as an earlier schema of Java's had it.
+#[test]
+fn a_root_that_may_be_null_is_read_and_a_null_record_refused() {
+    let mut record = Vec::new();
+    foreign_record(&mut record);
+    for (schema, branch, null) in [
+        (format!(r#"["null",{FOREIGN_LIST}]"#), 1, 0),
+        (format!(r#"[{FOREIGN_LIST},"null"]"#), 0, 1),
+    ] {
+        let mut block = Vec::new();
+        for _ in 0..2 {
+            long(&mut block, branch);
+            block.extend(&record);
+        }
+        let list = manifest_list::decode(&container(&schema, "null", 2, &block)).unwrap();
+        assert_eq!(list.len(), 2);
+        assert!(
+            list.iter()
+                .all(|m| m.file_name == "manifest-x" && m.file_size == 1234)
+        );
+        let mut none = Vec::new();
+        long(&mut none, null);
+        let error = manifest_list::decode(&container(&schema, "null", 1, &none)).unwrap_err();
+        assert!(
+            matches!(error.problem(), Problem::Unexpected { .. }),
+            "{error}"
+        );
+        let mut wrong = Vec::new();
+        long(&mut wrong, 2);
+        assert!(manifest_list::decode(&container(&schema, "null", 1, &wrong)).is_err());
+    }
+    for root in [
+        r#"["null","int"]"#.to_owned(),
+        format!(r#"["null","int",{FOREIGN_LIST}]"#),
+    ] {
+        assert!(
+            manifest_list::decode(&container(&root, "null", 0, &[])).is_err(),
+            "{root}"
+        );
+    }
+}
+
 #[test]
 fn a_foreign_writers_schema_is_resolved_by_name() {
     let mut block = Vec::new();
