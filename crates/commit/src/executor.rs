@@ -190,6 +190,8 @@ impl Executor {
         if files.map(|file| file.schema_id).max() > Some(self.newest_schema) {
             self.schema_looked_at = i64::MIN;
         }
+        // What was met for an earlier attempt may have been put over since.
+        running.met.clear();
         self.refresh(Some(&mut running.met), probe).await?;
         let base = match &self.known {
             Known::Tip(tip) => Some(base_fact(tip, running)?),
@@ -604,7 +606,7 @@ fn base_fact(tip: &Tip, running: &mut Running) -> Result<BaseFact> {
     })
 }
 
-/// The newest snapshot, last; before it those above the known one.
+/// The newest snapshot, last; before it the known one, where it stands, and those above it.
 async fn find_newest(meta: &Meta, known: Option<Visible>, probe: bool) -> Result<Vec<Visible>> {
     let Some(known) = known else {
         return Ok(meta.newest().await?.into_iter().collect());
@@ -621,7 +623,11 @@ async fn find_newest(meta: &Meta, known: Option<Visible>, probe: bool) -> Result
     let (again, next) = futures::future::try_join(again, next).await?;
     match (again, next) {
         (Some(again), None) if again.bytes == known.bytes => Ok(vec![again]),
-        (Some(again), Some(next)) if again.bytes == known.bytes => meta.climb(next).await,
+        (Some(again), Some(next)) if again.bytes == known.bytes => {
+            let mut found = vec![again];
+            found.extend(meta.climb(next).await?);
+            Ok(found)
+        }
         // Expired under us, or rolled back and written anew: search from the hint.
         _ => Ok(meta.newest().await?.into_iter().collect()),
     }

@@ -43,6 +43,8 @@ pub(crate) struct Disturbed {
     pub(crate) expiry: bool,
     /// A person goes back to an older checkpoint, or records are lost.
     pub(crate) rewound: bool,
+    /// There are snapshots that do not say what they were built on. Every promise holds.
+    pub(crate) unchained: bool,
 }
 
 impl Disturbed {
