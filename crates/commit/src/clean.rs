@@ -395,7 +395,15 @@ impl References<'_> {
                 for visible in self.meta.snapshots_of(chunk.to_vec()).await? {
                     let fact = visible.fact()?;
                     let chained = below.is_some_and(|below| is_chained(&below, &fact));
-                    has_snapshot |= self.snapshot(run, oldest, &visible, chained).await?;
+                    match self.snapshot(run, oldest, &visible, chained).await {
+                        Ok(own) => has_snapshot |= own,
+                        Err(CommitError::Missing { path, .. })
+                            if self.is_buried(fact.id, newest).await? =>
+                        {
+                            tracing::warn!(snapshot = %fact.id, %path, "below the retained history, unreadable");
+                        }
+                        Err(error) => return Err(error),
+                    }
                     below = Some(fact);
                 }
             }
@@ -413,6 +421,13 @@ impl References<'_> {
         }
         self.changelog = false;
         Ok(has_snapshot)
+    }
+
+    /// A snapshot that was created late, below expired history, whose parts went with that: no reader gets to
+    /// it, and it must not hold back cleaning for good \[C-51a].
+    async fn is_buried(&self, id: SnapshotId, newest: SnapshotId) -> Result<bool> {
+        let earliest = self.meta.earliest(newest).await?;
+        Ok(earliest.is_some_and(|earliest| id < earliest))
     }
 
     async fn snapshot(
