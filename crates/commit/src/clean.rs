@@ -184,7 +184,7 @@ async fn survey(
         meta: &meta,
         open: candidates.by_name.keys().cloned().collect(),
         manifests: HashSet::new(),
-        may_lack: false,
+        changelog: false,
     };
     let has_snapshot = references
         .table(run, oldest, &listed_paths(&listed))
@@ -330,9 +330,8 @@ struct References<'a> {
     open: HashSet<String>,
     /// Manifests whose entries were read.
     manifests: HashSet<String>,
-    /// What is being read may name lists that are gone: a long-lived changelog outlives its delta lists
-    /// [F-14.9], and a snapshot below a gap was put there late, when its lists had expired [C-51a].
-    may_lack: bool,
+    /// A long-lived changelog is being read.
+    changelog: bool,
 }
 
 impl References<'_> {
@@ -410,8 +409,15 @@ impl References<'_> {
                 for visible in self.meta.snapshots_of(chunk.to_vec()).await? {
                     let fact = visible.fact()?;
                     let chained = below.is_some_and(|below| is_chained(&below, &fact));
-                    self.may_lack = fact.id < history;
-                    has_snapshot |= self.snapshot(run, oldest, &visible, chained).await?;
+                    match self.snapshot(run, oldest, &visible, chained).await {
+                        Ok(own) => has_snapshot |= own,
+                        Err(CommitError::Missing { path, .. })
+                            if fact.id < history || self.is_buried(fact.id, newest).await? =>
+                        {
+                            tracing::warn!(snapshot = %fact.id, %path, "below the retained history, unreadable");
+                        }
+                        Err(error) => return Err(error),
+                    }
                     below = Some(fact);
                 }
             }
@@ -423,12 +429,19 @@ impl References<'_> {
                 || layout::changelog_id(name).is_some()
                 || layout::snapshot_id(name).is_some();
             if snapshot && let Some(visible) = self.meta.snapshot_at(path).await? {
-                self.may_lack = layout::changelog_id(name).is_some();
+                self.changelog = layout::changelog_id(name).is_some();
                 self.whole(&visible.snapshot).await?;
             }
         }
-        self.may_lack = false;
+        self.changelog = false;
         Ok(has_snapshot)
+    }
+
+    /// A snapshot that was created late, below expired history, whose parts went with that: no reader gets to
+    /// it, and it must not hold back cleaning for good \[C-51a].
+    async fn is_buried(&self, id: SnapshotId, newest: SnapshotId) -> Result<bool> {
+        let earliest = self.meta.earliest(newest).await?;
+        Ok(earliest.is_some_and(|earliest| id < earliest))
     }
 
     async fn snapshot(
@@ -487,8 +500,9 @@ impl References<'_> {
     async fn list(&mut self, list: &ListRef, id: SnapshotId, entries: bool) -> Result<()> {
         self.used(&list.name);
         let manifests = match self.meta.list(list, id).await {
-            // Everywhere else a missing list ends the clean-up: what it held cannot be known (B30).
-            Err(CommitError::Missing { .. }) if self.may_lack => return Ok(()),
+            // Long-lived changelogs outlive their delta lists [F-14.9]. Everywhere else a missing list
+            // ends the clean-up: what it held cannot be known (B30).
+            Err(CommitError::Missing { .. }) if self.changelog => return Ok(()),
             other => other?,
         };
         for manifest in manifests {

@@ -1,5 +1,6 @@
 //! What a restart must not take for published: half a commit, and a snapshot that no reader ever saw.
 
+use tidegate_commit::clean;
 use tidegate_format::snapshot;
 use tidegate_model::{CompactIncrement, Snapshot, SnapshotId, layout};
 use tidegate_sink::{Committer, Outcome, Positions, Saved, Standing};
@@ -174,4 +175,36 @@ async fn a_checkpoint_stands_for_the_expired_commit_that_it_knows() {
     assert_eq!(next.standing(&saved).await.unwrap(), Standing::Equal);
     let outcome = next.commit(&third).await.unwrap();
     assert!(is_published(&outcome), "{outcome:?}");
+}
+
+/// [C-51a] A snapshot that was created late below expired history, whose manifests are gone, holds back
+/// no clean-up (found by simulation, seed 16467); one at which readers may still begin does.
+#[tokio::test]
+async fn an_unreadable_snapshot_below_expired_history_holds_back_no_clean_up() {
+    for buried in [true, false] {
+        let table = Table::memory(&[]).await;
+        let mut rival = table.committer(&run_of("rival", "rival", 1)).await;
+        for n in 1..=3 {
+            let theirs = table.committable(&rival, n, (n > 1).then(|| n - 1)).await;
+            assert!(is_published(&rival.commit(&theirs).await.unwrap()));
+        }
+        let crashed = run("user", 1);
+        table.message(&crashed, "a", 10).await;
+        let mut next = table.committer(&run("user", 2)).await;
+        let c = table.committable(&next, 1, None).await;
+        assert!(is_published(&next.commit(&c).await.unwrap()));
+        let earliest = if buried { "3" } else { "1" };
+        let hint = table.store.put(layout::EARLIEST_PATH, earliest.into());
+        hint.await.unwrap();
+        let path = layout::snapshot_path(SnapshotId(2));
+        table.store.delete(&path).await.unwrap();
+        without_marks(&table, 1, |s| s.base_manifest_list.name = "gone".into()).await;
+        let own = run("user", 2);
+        let earlier = [crashed.prefix];
+        let cleaned = clean(&table.store, &own, &earlier, &[], true).await;
+        match buried {
+            true => assert_eq!(cleaned.unwrap().removed, 1),
+            false => assert!(cleaned.is_err()),
+        }
+    }
 }
