@@ -10,6 +10,7 @@
     unreachable_pub,
     reason = "checks report by a panic"
 )]
+#![allow(dead_code, reason = "each target runs one of them")]
 
 use apache_avro::types::Value;
 use tidegate_format::{consumer, index_manifest, manifest, manifest_list, schema, snapshot, tag};

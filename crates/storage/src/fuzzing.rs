@@ -142,7 +142,7 @@ mod corpus {
                 .collect()
         });
         all.extend(reached(folder, "object_path", |data| {
-            let path = ObjectPath::new(&text(data));
+            let path = ObjectPath::new(text(data));
             path.err().map(|e| name(&e.kind())).into_iter().collect()
         }));
         assert_eq!(all, DECODERS.iter().copied().collect::<BTreeSet<_>>());

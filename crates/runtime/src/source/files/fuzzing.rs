@@ -451,7 +451,8 @@ mod corpus {
     fn seeds_reach_every_variant() {
         let folder = env!("CARGO_MANIFEST_DIR");
         let mut all = BTreeSet::new();
-        let checks: [(&str, fn(&[u8])); 5] = [
+        type Check = fn(&[u8]);
+        let checks: [(&str, Check); 5] = [
             ("csv_cuts", csv_cuts),
             ("json_cuts", json_cuts),
             ("unpack", unpack),
