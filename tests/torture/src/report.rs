@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 /// The table's head.
 pub const HEAD: &str = "\
-| peer | cell | steps | acknowledged rows | kills in write, commit, after | answers dropped | offered again | refused | lost | doubled | left over (data files) | missing | snapshots |\n\
-|---|---|---|---|---|---|---|---|---|---|---|---|---|";
+| peer | cell | tables, seconds | steps | rows acknowledged, read | kills in write, commit, after | answers dropped | offered again | refused | lost | doubled | left over (data files) | missing | snapshots |\n\
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|";
 
 /// The name of a cell, with how the peer recovers where it has more than one way.
 pub fn label(cell: Cell, recovery: Recovery) -> String {
@@ -28,9 +28,12 @@ pub fn line(peer: &str, cell: &str, outcome: &Outcome) -> String {
         Some(_) => unread.clone(),
     };
     format!(
-        "| {peer} | {cell} | {} | {} | {write}, {commit}, {after} | {} | {} | {} | {} | {} | {} ({}) | {} | {} |",
+        "| {peer} | {cell} | {}, {} | {} | {}, {} | {write}, {commit}, {after} | {} | {} | {} | {} | {} | {} ({}) | {} | {} |",
+        outcome.tables,
+        outcome.took.as_secs(),
         counts.attempts,
         verdict.acknowledged,
+        read(verdict.read),
         outcome.dropped,
         counts.offers,
         counts.refused,
@@ -46,11 +49,8 @@ pub fn line(peer: &str, cell: &str, outcome: &Outcome) -> String {
 /// What the line does not say, for a person.
 pub fn details(outcome: &Outcome) -> Vec<String> {
     let mut lines = vec![format!(
-        "  {} rows read in {} tables, {} of them not acknowledged; {:.0} s",
-        outcome.verdict.read,
-        outcome.tables,
+        "  {} rows are there that were not acknowledged",
         outcome.verdict.unsaid,
-        outcome.took.as_secs_f64()
     )];
     if let Some(why) = &outcome.verdict.unreadable {
         lines.push(format!("  unreadable: {why}"));
