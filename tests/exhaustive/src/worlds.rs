@@ -261,10 +261,6 @@ pub const MOST_PER_BUG: usize = 100_000;
 
 /// Rules that no world here can show: why, and the script of `crates/protocol/tests/scripts` that does.
 pub const UNSEEN: &[(Rule, &str, &str)] = &[
-    (Rule::NoteConsulted, NO_NOTE, "R-4-note.txt"),
-    (Rule::GuardNote, NO_NOTE, "R-4-R-7-note.txt"),
-    (Rule::GuardNoteGone, NO_NOTE, "R-7-note-gone.txt"),
-    (Rule::PositionsCompared, POSITIONS, "R-9-positions.txt"),
     (Rule::PositionsOnSkip, POSITIONS, "R-9-positions.txt"),
     (Rule::ClosedUserRefused, CONTENT, "R-12-closed-user.txt"),
     (Rule::FileTwiceRefused, CONTENT, "C-30-already-live.txt"),
