@@ -14,8 +14,7 @@ use std::sync::Arc;
 use tidegate_model::ids::{Epoch, SnapshotId};
 use tidegate_protocol::cleanup::{CleanPlan, Found, OwnRun, plan};
 use tidegate_protocol::guard::{
-    Files, JobView, SavedCommittable, SavedState, Standing, WayOut, is_below, judge,
-    unfinished,
+    Files, JobView, SavedCommittable, SavedState, Standing, WayOut, is_below, judge, unfinished,
 };
 use tidegate_protocol::{Committable, Draft, Entry, Garbage, Half, Ledger, Rules, Seen};
 
