@@ -66,6 +66,8 @@ pub struct Bounds {
     pub racing: bool,
     /// Rollbacks by a person, of one or two snapshots, in all.
     pub rollbacks: u8,
+    /// These only where no process is about.
+    pub idle: bool,
     /// Mismatches out of which a person takes a way, in all.
     pub ways: u8,
     /// `commit.max-retries`.
@@ -104,6 +106,7 @@ impl Bounds {
             foreign: 0,
             racing: false,
             rollbacks: 0,
+            idle: false,
             ways: 0,
             retries: 2,
             liveness: false,
@@ -185,6 +188,7 @@ impl fmt::Display for Bounds {
             (self.apart, "files before records"),
             (self.unguarded, "no guard"),
             (self.racing, "foreigners put over"),
+            (self.idle, "rollbacks between runs"),
         ];
         for (_, what) in set.into_iter().filter(|(is_set, _)| *is_set) {
             write!(f, ", {what}")?;

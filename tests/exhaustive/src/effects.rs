@@ -71,6 +71,13 @@ pub fn perform(
                 let why = format!("LATEST is pointed at {}, which is buried", draft.id);
                 return Err(Broken::new(Invariant::Hint, why));
             }
+            if table.above_a_hole.contains(&draft.token) {
+                let why = format!(
+                    "LATEST is pointed at {}, which was made above a hole",
+                    draft.id
+                );
+                return Err(Broken::new(Invariant::Hint, why));
+            }
             Fact::Announced
         }
         Step::Delete(garbage) => {

@@ -96,6 +96,9 @@ struct Arguments {
     /// Rollbacks by a person, of one or two snapshots.
     #[arg(long, default_value_t = 0)]
     rollbacks: u8,
+    /// These only where no process is about.
+    #[arg(long)]
+    idle: bool,
     /// Mismatches out of which a person takes a way.
     #[arg(long, default_value_t = 0)]
     ways: u8,
@@ -154,6 +157,7 @@ impl Arguments {
             foreign: self.foreign,
             racing: self.racing,
             rollbacks: self.rollbacks,
+            idle: self.idle,
             ways: self.ways,
             retries: self.retries,
             liveness: self.liveness,
@@ -255,10 +259,47 @@ fn bugs(only: Option<&str>, and: &[String], world: Option<usize>) -> bool {
     good
 }
 
+/// Rules with a second line of defence: without either nothing breaks, without both it does. True where that
+/// is so.
+fn backed() -> bool {
+    println!(
+        "\n{:<28} {:>5} {:>8}  behind it",
+        "rule off", "depth", "states"
+    );
+    let mut good = true;
+    for (rule, behind, bounds) in worlds::backed() {
+        let alone = |rule| Rules::without(rule);
+        let look = |rules| find_bug(Bounds { rules, ..bounds }, worlds::MOST_PER_BUG);
+        let holds = |rule| {
+            let seen = look(alone(rule));
+            seen.found.is_none() && seen.exhausted
+        };
+        let both = look(alone(rule).and_without(behind));
+        let (name, other) = (rule.name(), behind.name());
+        match both.found {
+            Some(found) if holds(rule) && holds(behind) => {
+                let (depth, states) = (found.depth, both.reached);
+                println!(
+                    "{name:<28} {depth:>5} {states:>8}  {other}: {}",
+                    found.invariant
+                );
+            }
+            _ => {
+                good = false;
+                println!("{name:<28} {:>5} {:>8}  {other}: NOT SO", "-", both.reached);
+            }
+        }
+    }
+    good
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if arguments.bugs || arguments.bug.is_some() {
-        let good = bugs(arguments.bug.as_deref(), &arguments.and, arguments.world);
+        let mut good = bugs(arguments.bug.as_deref(), &arguments.and, arguments.world);
+        if arguments.bug.is_none() {
+            good &= backed();
+        }
         return if good {
             ExitCode::SUCCESS
         } else {

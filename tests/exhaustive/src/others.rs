@@ -133,12 +133,13 @@ pub(crate) fn roll_back(bounds: &Bounds, state: &mut State, count: usize, story:
         if sole && note.is_some_and(|note| note.token == draft.token) {
             told.push(of(None));
         }
-        let own = removed.iter().filter(|d| d.user == draft.user).count();
+        // Unless what it was built on goes too: that shows.
+        let shows = draft.id.0 > first;
         for process in state.processes.iter().filter(|p| p.job == job) {
             let knows = process
                 .knows()
                 .is_some_and(|l| l.entries().any(|e| e.token == draft.token));
-            if knows && (sole || own > 1) {
+            if knows && (sole || shows) {
                 told.push(of(Some(Epoch(process.epoch))));
             }
         }

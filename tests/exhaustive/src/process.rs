@@ -672,6 +672,13 @@ impl World {
         if *oldest <= SnapshotId::FIRST.0 {
             return;
         }
+        // A note stands for the newest commit.
+        let newer = process.knows().and_then(|ledger| ledger.newest());
+        let note = state.jobs.get(&process.job).and_then(|s| s.note.as_ref());
+        let known = newer.map(|e| e.identifier).max(note.map(|e| e.identifier));
+        if known > Some(committable.identifier) {
+            return;
+        }
         let note = Entry {
             identifier: committable.identifier,
             half: match committable.compact.is_empty() {

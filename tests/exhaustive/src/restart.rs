@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tidegate_model::ids::{Epoch, SnapshotId};
 use tidegate_protocol::cleanup::{CleanPlan, Found, OwnRun, plan};
 use tidegate_protocol::guard::{
-    Files, JobView, SavedCommittable, SavedState, Standing, WayOut, is_below, judge,
+    Files, JobView, SavedCommittable, SavedState, Standing, WayOut, is_below, judge, unfinished,
 };
 use tidegate_protocol::{Committable, Draft, Entry, Garbage, Half, Ledger, Rules, Seen};
 
@@ -110,7 +110,7 @@ impl World {
         };
         let name = process.name();
         if self.bounds.unguarded {
-            self.go_on_from(state, who, &[], newest, story);
+            self.go_on_from(state, who, &[], (newest, None), story);
             return Ok(true);
         }
         let (saved, view) = self.compared(state, process, newest.clone());
@@ -139,12 +139,10 @@ impl World {
             }
             return Ok(true);
         }
-        let there = match standing {
-            Standing::AheadByPrefix(there) => there,
-            _ => Vec::new(),
-        };
+        let there = there_of(standing, &saved, self.bounds.rules);
         self.was_there(state, who, &there)?;
-        self.go_on_from(state, who, &there, newest, story);
+        let known = known_newest(process, &saved, &view);
+        self.go_on_from(state, who, &there, (newest, known), story);
         Ok(true)
     }
 
@@ -204,13 +202,14 @@ impl World {
         Ok(())
     }
 
-    /// Goes on from the record; what is there is not offered again.
+    /// Goes on from the record; what is there is not offered again. Where the record stands for the note,
+    /// it is given with the newest commit that it knows.
     pub(crate) fn go_on_from(
         &self,
         state: &mut State,
         who: usize,
         there: &[Entry],
-        newest: Option<Entry>,
+        (newest, known): (Option<Entry>, Option<Entry>),
         story: &mut Story,
     ) {
         if let Some(process) = state.processes.get_mut(who) {
@@ -221,7 +220,7 @@ impl World {
                 p.queue
                     .retain(|c| !there.iter().any(|e| e.identifier == c.identifier));
                 p.newest = there.last().cloned().or(newest);
-                p.ledger = fresh_ledger(job, note);
+                p.ledger = fresh_ledger(job, known.or(note));
             });
         }
         self.next_commit(state, who);
@@ -305,6 +304,30 @@ impl World {
         process.change(|p| p.cleaning = Cleaning::Over);
         state.table.change(|t| t.delete(&files))
     }
+}
+
+/// What counts as published, and is not offered again.
+pub(crate) fn there_of(standing: Standing, saved: &SavedState, rules: Rules) -> Vec<Entry> {
+    let Standing::AheadByPrefix(mut there) = standing else {
+        return Vec::new();
+    };
+    // A commit that lacks its COMPACT half is not done.
+    if let Some(unfinished) = unfinished(saved, &there, rules) {
+        there.retain(|entry| entry.identifier != unfinished);
+    }
+    there
+}
+
+/// The newest commit that the record knows to be published, where just that has expired and the note
+/// does not speak of it: then the record is its note \[R-4].
+fn known_newest(process: &Process, saved: &SavedState, view: &JobView) -> Option<Entry> {
+    let known = saved.newest_published.as_ref()?;
+    let next = process.queue.first()?;
+    let noted = view.note.as_ref().map(|note| note.identifier);
+    (known.id.next() == view.floor && noted < Some(known.identifier)).then(|| Entry {
+        positions: next.replaces,
+        ..known.clone()
+    })
 }
 
 /// Judges; where neither marker nor note tells, the files themselves do.

@@ -82,6 +82,8 @@ pub struct Table {
     pub buried: BTreeSet<i64>,
     /// Those on a base that had expired and was created again by a late request of its own.
     pub vouched: BTreeSet<Token>,
+    /// Made where the snapshot below was gone and older ones stood: somebody had rolled back.
+    pub above_a_hole: BTreeSet<Token>,
     /// Snapshots that were put over or rolled back.
     pub gone: BTreeSet<Token>,
     /// What foreign committers read, and build on.
@@ -108,6 +110,7 @@ impl Hash for Table {
         self.late.hash(state);
         self.buried.hash(state);
         self.vouched.hash(state);
+        self.above_a_hole.hash(state);
         self.gone.hash(state);
         for base in &self.reading {
             base.as_ref().map(|d| &d.token).hash(state);
@@ -250,6 +253,9 @@ impl Table {
                 self.vouched.insert(draft.token.clone());
             }
             return Ok(true);
+        }
+        if newest.is_some_and(|newest| newest + 1 < draft.id.0) {
+            self.above_a_hole.insert(draft.token.clone());
         }
         self.history.push(draft.clone());
         self.check_newest()?;

@@ -5,7 +5,7 @@
 
 use crate::invariant::{Broken, Invariant};
 use crate::jobs;
-use crate::restart::{fresh_ledger, judge_looking};
+use crate::restart::{fresh_ledger, judge_looking, there_of};
 use crate::table::Table;
 use crate::words::Story;
 use crate::world::{State, World};
@@ -90,16 +90,14 @@ impl World {
             return Ok(());
         };
         let (saved, view) = self.compared(state, process, newest.clone());
-        let there = match judge_looking(state, process, saved, &view, self.bounds.rules) {
-            Standing::Equal => Vec::new(),
-            Standing::AheadByPrefix(there) => there,
-            other => {
-                story.say(|| format!("{name}: after the rollback still: {other:?}"));
-                return self.stop(state, who, "after the rollback still");
-            }
-        };
+        let standing = judge_looking(state, process, saved.clone(), &view, self.bounds.rules);
+        if !matches!(standing, Standing::Equal | Standing::AheadByPrefix(_)) {
+            story.say(|| format!("{name}: after the rollback still: {standing:?}"));
+            return self.stop(state, who, "after the rollback still");
+        }
+        let there = there_of(standing, &saved, self.bounds.rules);
         self.was_there(state, who, &there)?;
-        self.go_on_from(state, who, &there, newest, story);
+        self.go_on_from(state, who, &there, (newest, None), story);
         Ok(())
     }
 

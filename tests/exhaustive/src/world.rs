@@ -684,7 +684,8 @@ impl Model for World {
             actions.push(Action::ForeignRead);
         }
         actions.extend((0..state.table.reading.len()).map(Action::ForeignPut));
-        if left.rollbacks > 0 {
+        let idle = || !state.processes.iter().any(|p| p.is_live());
+        if left.rollbacks > 0 && (!self.bounds.idle || idle()) {
             actions.extend((1..=snapshots.min(2)).map(Action::RollBack));
         }
     }

@@ -1,7 +1,8 @@
 //! The small worlds, exhausted in every build; the large ones are `cargo xtask check`.
 
 use tidegate_exhaustive::effects::End;
-use tidegate_exhaustive::{Action, Bounds, Variant, World, explore, worlds};
+use tidegate_exhaustive::{Action, Bounds, Variant, World, explore, find_bug, worlds};
+use tidegate_protocol::Rules;
 
 #[test]
 fn nothing_breaks_in_any_interleaving_of_the_small_worlds() {
@@ -12,6 +13,37 @@ fn nothing_breaks_in_any_interleaving_of_the_small_worlds() {
         println!(
             "{bounds}: {} states, {} different",
             explored.reached, explored.unique
+        );
+    }
+}
+
+/// Foreign committers, persons, engines without a guard: those worlds that are small enough.
+#[test]
+fn nothing_breaks_where_somebody_outside_the_protocol_takes_part() {
+    let mut exhausted = 0;
+    for bounds in worlds::with_others() {
+        let explored = explore(bounds, 1, Some(60_000), |_, _, _| ());
+        assert_eq!(explored.found, None, "{bounds}");
+        exhausted += usize::from(explored.exhausted);
+    }
+    assert!(exhausted >= 9, "only {exhausted} are exhausted");
+}
+
+/// A rule whose absence nothing shows is worth its place where another one holds the line for it, and
+/// only for it.
+#[test]
+fn of_two_lines_of_defence_either_holds_and_none_does_not() {
+    for (rule, behind, bounds) in worlds::backed() {
+        let look = |rules| find_bug(Bounds { rules, ..bounds }, worlds::MOST_PER_BUG);
+        for one in [rule, behind] {
+            let explored = look(Rules::without(one));
+            assert_eq!(explored.found, None, "without {one:?}, {bounds}");
+            assert!(explored.exhausted, "without {one:?}, {bounds}");
+        }
+        let both = look(Rules::without(rule).and_without(behind));
+        assert!(
+            both.found.is_some(),
+            "without {rule:?} and {behind:?}, {bounds}"
         );
     }
 }

@@ -20,7 +20,7 @@ fn schedule(seed: u64) -> Vec<u8> {
     (0..200).map(|_| next()).collect()
 }
 
-fn worlds() -> [Bounds; 3] {
+fn worlds() -> [Bounds; 8] {
     let rough = |variant| Bounds {
         compaction: true,
         backlog: true,
@@ -36,7 +36,57 @@ fn worlds() -> [Bounds; 3] {
         liveness: true,
         ..Bounds::quiet(variant, 3, 4)
     };
+    let alone = |variant| Bounds {
+        compaction: false,
+        notes: 2,
+        restarts: 4,
+        cleaning: false,
+        ..Bounds {
+            committers: 1,
+            ..rough(variant)
+        }
+    };
     [
+        // Notes, expiry and others who write.
+        Bounds {
+            compaction: true,
+            expired: 4,
+            foreign: 3,
+            ..alone(Variant::Jobs)
+        },
+        // Foreigners that put over.
+        Bounds {
+            foreign: 3,
+            racing: true,
+            stale: 0,
+            ..alone(Variant::Jobs)
+        },
+        // A person rolls back between runs.
+        Bounds {
+            rollbacks: 2,
+            idle: true,
+            foreign: 1,
+            late: 0,
+            stale: 0,
+            ..alone(Variant::Runs)
+        },
+        // Older records and ways out.
+        Bounds {
+            older: 2,
+            ways: 2,
+            retained: 3,
+            late: 0,
+            stale: 0,
+            ..alone(Variant::Runs)
+        },
+        // An engine without the guard.
+        Bounds {
+            older: 2,
+            unguarded: true,
+            retained: 3,
+            committers: 2,
+            ..alone(Variant::Runs)
+        },
         rough(Variant::Jobs),
         rough(Variant::Runs),
         Bounds {

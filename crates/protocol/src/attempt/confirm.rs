@@ -48,6 +48,8 @@ enum At {
     Itself,
     /// It does: is there still anything above it?
     Above,
+    /// There is: and still no child?
+    ChildAgain,
     /// None of these tells: do the files?
     Unsure,
     /// It counts.
@@ -117,11 +119,13 @@ impl Attempt {
             (At::Above, Fact::Retained(Some((_, newest)))) if newest == draft.id => {
                 self.confirmed(draft);
             }
-            // Built just now, where the child had been rolled back.
-            (At::Above, Fact::Retained(Some((_, newest)))) if newest == draft.id.next() => {
-                self.ask(draft, At::Child, Step::ReadAgain(newest));
+            // Built just now, where the child had been rolled back?
+            (At::Above, Fact::Retained(_)) => {
+                let child = draft.id.next();
+                self.ask(draft, At::ChildAgain, Step::ReadAgain(child));
             }
-            (At::Above, Fact::Retained(_)) => self.buried(draft),
+            (At::ChildAgain, Fact::Again(None)) => self.buried(draft),
+            (At::ChildAgain, Fact::Again(found)) => self.on_child(draft, found),
             (At::Itself, Fact::Again(_)) => self.unsure(draft),
             (
                 _,
