@@ -410,15 +410,19 @@ impl References<'_> {
                     let fact = visible.fact()?;
                     let chained = below.is_some_and(|below| is_chained(&below, &fact));
                     match self.snapshot(run, oldest, &visible, chained).await {
-                        Ok(own) => has_snapshot |= own,
+                        Ok(own) => {
+                            has_snapshot |= own;
+                            below = Some(fact);
+                        }
                         Err(CommitError::Missing { path, .. })
                             if fact.id < history || self.is_buried(fact.id, newest).await? =>
                         {
                             tracing::warn!(snapshot = %fact.id, %path, "below the retained history, unreadable");
+                            // Or it expired just now: what it held is looked for in the one above.
+                            below = None;
                         }
                         Err(error) => return Err(error),
                     }
-                    below = Some(fact);
                 }
             }
             read_up_to = newest;
