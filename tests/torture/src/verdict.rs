@@ -45,7 +45,7 @@ impl Verdict {
             json!({"projection": ["id"]}),
         );
         let mut verdict = Self {
-            left_over: found.orphans.len() + found.probes.len(),
+            left_over: found.orphans.len(),
             left_over_data: found
                 .orphans
                 .iter()
