@@ -89,7 +89,9 @@ pub fn perform(
 }
 
 fn latest(table: &Table, by: &Author, end: End) -> Result<Fact, Broken> {
-    let mut from_newest = table.snapshots.values().rev();
+    // What lies below the retained history never was the newest.
+    let seen = |d: &&Arc<Draft>| end != End::Stale || !table.buried.contains(&d.id.0);
+    let mut from_newest = table.snapshots.values().rev().filter(seen);
     let shown = match end {
         End::Stale => from_newest.nth(1),
         _ => from_newest.next(),

@@ -71,7 +71,7 @@ impl World {
                 newest: record.newest,
             };
             p.chunk = record.chunk;
-            p.expects = jobs::positions(job, record.chunk);
+            p.expects = record.expects;
             p.last_file = record
                 .saved
                 .last()
