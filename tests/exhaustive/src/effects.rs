@@ -50,6 +50,7 @@ pub fn perform(
         Step::ReadLatest => latest(table, by, end)?,
         Step::ReadHistory { from, to } => {
             let range = table.snapshots.range(from.0..=to.0);
+            let range = range.filter(|(id, _)| !table.is_hidden(**id));
             Fact::History(range.map(|(_, d)| Table::fact(d)).collect())
         }
         Step::ReadLive { base, partitions } => live(table, *base, partitions)?,
