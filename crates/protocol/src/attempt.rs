@@ -449,23 +449,29 @@ impl Attempt {
         }
     }
 
-    /// The history from the doubtful draft on is complete and shows others, be it another run's snapshot
-    /// of this very commit: it never was visible.
-    fn settle_doubt(&mut self) {
+    /// The history from the doubtful draft on is complete. Where it shows another run's snapshot of this
+    /// very commit, the draft never was visible. True where it shows nothing of this commit: then the draft
+    /// was not visible, or was put over, and others may have built on it before \[R-14]: the base tells.
+    fn settle_doubt(&mut self) -> bool {
         let Some((draft, objects)) = self.doubtful.take() else {
-            return;
+            return false;
         };
         let covered = self.ledger.covered();
         let complete = covered.is_some_and(|c| c.from <= draft.id) && self.gap.is_none();
         let found = self
             .ledger
             .find(self.committable.identifier, self.half())
-            .is_some_and(|entry| entry.token == draft.token);
-        if complete && !found {
-            self.trash.extend(objects);
-        } else {
-            self.doubtful = Some((draft, objects));
+            .map(|entry| entry.token == draft.token);
+        let looks = self.rules().on(Rule::PutOverLooked) && !self.checked.live;
+        match found {
+            Some(false) if complete => self.trash.extend(objects),
+            None if complete && !looks => self.trash.extend(objects),
+            _ => {
+                self.doubtful = Some((draft, objects));
+                return complete && found.is_none();
+            }
         }
+        false
     }
 
     fn retry(&mut self, why: &str) {

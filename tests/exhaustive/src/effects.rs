@@ -50,6 +50,7 @@ pub fn perform(
         Step::ReadLatest => latest(table, by, end)?,
         Step::ReadHistory { from, to } => {
             let range = table.snapshots.range(from.0..=to.0);
+            let range = range.filter(|(id, _)| !table.is_hidden(**id));
             Fact::History(range.map(|(_, d)| Table::fact(d)).collect())
         }
         Step::ReadLive { base, partitions } => live(table, *base, partitions)?,
@@ -89,7 +90,9 @@ pub fn perform(
 }
 
 fn latest(table: &Table, by: &Author, end: End) -> Result<Fact, Broken> {
-    let mut from_newest = table.snapshots.values().rev();
+    // What lies below the retained history never was the newest.
+    let seen = |d: &&Arc<Draft>| end != End::Stale || !table.buried.contains(&d.id.0);
+    let mut from_newest = table.snapshots.values().rev().filter(seen);
     let shown = match end {
         End::Stale => from_newest.nth(1),
         _ => from_newest.next(),

@@ -345,6 +345,7 @@ impl World {
             saved: saved.clone(),
             newest: process.newest.clone(),
             chunk,
+            expects: made.as_ref().map_or(process.expects, |m| m.positions),
         };
         let newest = store.change(|s| {
             s.records.insert(identifier, record);

@@ -71,7 +71,7 @@ impl World {
                 newest: record.newest,
             };
             p.chunk = record.chunk;
-            p.expects = jobs::positions(job, record.chunk);
+            p.expects = record.expects;
             p.last_file = record
                 .saved
                 .last()
@@ -366,7 +366,8 @@ fn view(table: &Table, job: u64, note: Option<Entry>) -> JobView {
     let mut above = None;
     for draft in table.snapshots.values().rev() {
         let fact = Table::fact(draft);
-        if above.is_some_and(|above| !is_below(&above, &fact)) {
+        let hidden = table.is_hidden(draft.id.0);
+        if hidden || above.is_some_and(|above| !is_below(&above, &fact)) {
             break;
         }
         floor = draft.id;

@@ -322,6 +322,13 @@ impl Table {
         true
     }
 
+    /// Created late, below the retained history, and right below a foreign snapshot, which does not say what
+    /// it was built on: then a driver asks EARLIEST, where readers begin \[C-51a].
+    pub fn is_hidden(&self, id: i64) -> bool {
+        let above = self.snapshots.get(&(id + 1));
+        self.buried.contains(&id) && above.is_some_and(|above| above.job.is_none())
+    }
+
     /// True where readers saw it. Excused is what was built on a base that had expired and was created
     /// again by a late request of its own, so that it vouches for it.
     pub fn was_visible(&self, id: SnapshotId, token: &Token) -> bool {

@@ -27,6 +27,7 @@ use stateright::{Model, Property};
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
+use tidegate_model::ids::Digest;
 use tidegate_protocol::guard::WayOut;
 use tidegate_protocol::{Committable, Entry, Outcome, Settings, Step};
 
@@ -41,6 +42,8 @@ pub struct Record {
     pub newest: Option<Entry>,
     /// The chunk of the source that was read last.
     pub chunk: u64,
+    /// The positions that the next commit is to replace: where duplicates were accepted, others.
+    pub expects: Option<Digest>,
 }
 
 /// Registrations, records and the published note of one job.

@@ -37,7 +37,7 @@ impl Attempt {
         let (c, half) = (self.committable.clone(), self.half());
         self.changes = Arc::new(c.half(half).clone());
         self.done.dropped.clear();
-        self.settle_doubt();
+        let in_doubt = self.settle_doubt();
         if let Some(newest) = &self.ledger.newest_epoch
             && c.epoch.is_some()
             && newest.epoch > c.epoch
@@ -50,6 +50,10 @@ impl Attempt {
             && self.rules().on(Rule::LedgerConsulted)
         {
             return self.on_found(entry);
+        }
+        if in_doubt {
+            self.live_for = LiveFor::Conflicts;
+            return self.read_live();
         }
         if let Some(ending) = self.ending.clone() {
             return self.give_up(*ending);
@@ -275,6 +279,12 @@ impl Attempt {
     /// The conflict check against the base \[C-30].
     fn conflicts(&mut self, live: &[LiveFile], set: &BTreeSet<FileId>, all_added: bool) {
         self.checked.live = true;
+        if self.doubtful.is_some() && !all_added {
+            // Nobody built on it: it is garbage, and the rest is decided anew.
+            self.settle_doubt();
+            self.checked.live = false;
+            return self.decide();
+        }
         if self.half() == Half::Compact && self.rules().on(Rule::DeadPartsDropped) {
             self.drop_dead_parts(set);
             if self.changes.is_empty() {
