@@ -290,7 +290,9 @@ impl PaimonCommitter {
         };
         let floor = own.floor.unwrap_or(SnapshotId::FIRST);
         let noted = self.noted.as_ref().map(|note| note.identifier);
-        if known.id.next() == floor && noted < Some(known.identifier) {
+        // Without a number it is in what others built on it, and goes with that.
+        let expired = known.id >= SnapshotId::FIRST && known.id.next() == floor;
+        if expired && noted < Some(known.identifier) {
             let extras = committable::decode(next)?.extras;
             self.ledger.remember_note(Entry {
                 positions: extras.and_then(|extras| extras.replaces),

@@ -496,8 +496,8 @@ impl World {
         let told = state.processes.get(who).and_then(|process| {
             let note = state.jobs.get(&process.job)?.note.as_ref()?;
             let user = jobs::user(process.job);
-            let own = state.table.history.iter().rev();
-            let newest = own.filter(|d| Some(&d.user) == user.as_ref()).next()?;
+            let mut own = state.table.history.iter().rev();
+            let newest = own.find(|d| Some(&d.user) == user.as_ref())?;
             let oldest = state.table.snapshots.keys().next()?;
             let tells = newest.token == note.token && *oldest <= note.id.next().0;
             (tells && !self.bounds.is_disturbed()).then(|| process.name())
@@ -640,7 +640,9 @@ impl World {
             return Err(Broken::new(Invariant::Acknowledged, why));
         }
         for entry in done.append.iter().chain(&done.compact) {
-            if !state.table.was_visible(entry.id, &entry.token) {
+            // One that has expired, or is in what others built on it, has no name any more.
+            let named = !entry.token.as_str().is_empty();
+            if named && !state.table.was_visible(entry.id, &entry.token) {
                 let why = format!("{} is acknowledged and no reader saw it", entry.id);
                 return Err(Broken::new(Invariant::Acknowledged, why));
             }
@@ -669,10 +671,6 @@ impl World {
         ) else {
             return;
         };
-        // Nothing has expired: it is in what others built on it.
-        if *oldest <= SnapshotId::FIRST.0 {
-            return;
-        }
         // A note stands for the newest commit.
         let newer = process.knows().and_then(|ledger| ledger.newest());
         let note = state.jobs.get(&process.job).and_then(|s| s.note.as_ref());
@@ -695,13 +693,21 @@ impl World {
             empty: false,
         };
         let job = process.job;
+        // Where nothing has expired it is in what others built on it, and no note may say otherwise.
+        let expired = note.id >= SnapshotId::FIRST;
         process.change(|p| {
             p.newest = Some(note.clone());
+            if !expired {
+                p.unnoted = 0;
+                return;
+            }
             if let Some(ledger) = &mut p.ledger {
                 ledger.remember_note(note.clone());
             }
         });
-        self.put_note(state, job, note);
+        if expired {
+            self.put_note(state, job, note);
+        }
     }
 
     /// Removes records that are not needed any more.

@@ -324,7 +324,8 @@ fn known_newest(process: &Process, saved: &SavedState, view: &JobView) -> Option
     let known = saved.newest_published.as_ref()?;
     let next = process.queue.first()?;
     let noted = view.note.as_ref().map(|note| note.identifier);
-    (known.id.next() == view.floor && noted < Some(known.identifier)).then(|| Entry {
+    let expired = known.id >= SnapshotId::FIRST && known.id.next() == view.floor;
+    (expired && noted < Some(known.identifier)).then(|| Entry {
         positions: next.replaces,
         ..known.clone()
     })
