@@ -305,19 +305,6 @@ impl Candidates {
     }
 }
 
-/// Where the part of these ids without a gap begins that ends with the newest: expiry takes the oldest
-/// first, so what stands below a gap is no history.
-fn unbroken(ids: &[SnapshotId]) -> SnapshotId {
-    let mut from = ids.last().copied().unwrap_or(SnapshotId(0));
-    for id in ids.iter().rev().skip(1) {
-        if id.next() != from {
-            break;
-        }
-        from = *id;
-    }
-    from
-}
-
 /// True where the files of `above` are those of `below`, which stands, and of its own change.
 fn is_chained(below: &SnapshotFact, above: &SnapshotFact) -> bool {
     above.based_on.is_some() && guard::is_below(above, below)
@@ -404,7 +391,6 @@ impl References<'_> {
             let Some(newest) = ids.last().copied() else {
                 break;
             };
-            let history = unbroken(&ids);
             for chunk in ids.chunks(256) {
                 for visible in self.meta.snapshots_of(chunk.to_vec()).await? {
                     let fact = visible.fact()?;
@@ -415,7 +401,7 @@ impl References<'_> {
                             below = Some(fact);
                         }
                         Err(CommitError::Missing { path, .. })
-                            if fact.id < history || self.is_buried(fact.id, newest).await? =>
+                            if self.is_buried(fact.id, newest).await? =>
                         {
                             tracing::warn!(snapshot = %fact.id, %path, "below the retained history, unreadable");
                             // Or it expired just now: what it held is looked for in the one above.

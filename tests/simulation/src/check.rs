@@ -698,8 +698,10 @@ impl Checker {
                 || path.starts_with("snapshot/")
                 || path.contains("foreign")
                 || path.starts_with("tidegate/") && registered.iter().any(|r| name.starts_with(r))
-                // Named by a snapshot that is expired: the next clean-up finds it.
-                || self.disturbed.expiry && layout::side_object_epoch(name).is_some()
+                // Named by a snapshot that is expired, or by a note that a way out has made another one: the
+                // next clean-up finds it.
+                || (self.disturbed.expiry || self.disturbed.rewound)
+                    && layout::side_object_epoch(name).is_some()
         };
         let mut noted = HashSet::new();
         for path in listed

@@ -102,42 +102,6 @@ async fn an_expiry_under_the_clean_up_takes_no_file_with_it() {
     assert_eq!(table.check().await.live.len(), 3);
 }
 
-/// [C-51a] A snapshot that was put late, below the retained history, names lists that have expired:
-/// no reason to clean nothing for ever (found by simulation, seed 6664).
-#[tokio::test]
-async fn a_snapshot_below_a_gap_does_not_stop_the_clean_up() {
-    let table = Table::memory(&[]).await;
-    let first = run("user", 1);
-    let mut committer = table.committer(&first).await;
-    let one = table.committable(&committer, 1, None).await;
-    assert!(is_published(&committer.commit(&one).await.unwrap()));
-    let late = latest_snapshot(&table.store).await.unwrap().unwrap();
-    let bytes = table.store.get("snapshot/snapshot-1").await.unwrap();
-    let crashed = table.message(&first, "a", 10).await;
-    let crashed = &crashed.data.new_files[0].file_name;
-
-    let second = run("user", 2);
-    let mut committer = table.committer(&second).await;
-    for n in 2..=3u64 {
-        let c = table.committable(&committer, n, Some(n - 1)).await;
-        assert!(is_published(&committer.commit(&c).await.unwrap()));
-    }
-    let path = |list: &tidegate_model::snapshot::ListRef| layout::manifest_path(&list.name);
-    for gone in [
-        path(&late.base_manifest_list),
-        path(&late.delta_manifest_list),
-    ] {
-        table.store.delete(&gone).await.unwrap();
-    }
-    table.store.delete("snapshot/snapshot-2").await.unwrap();
-    assert_eq!(table.store.get("snapshot/snapshot-1").await.unwrap(), bytes);
-    let earlier = std::slice::from_ref(&first.prefix);
-    let report = clean(&table.store, &second, earlier, &[], true).await;
-    assert_eq!(report.unwrap().removed, 1);
-    let left = table.store.list("bucket-0").await.unwrap();
-    assert!(!left.iter().any(|object| object.path.ends_with(crashed)));
-}
-
 /// A snapshot of ours that somebody had built on was put over: its files are in what was
 /// built on it, though no snapshot of ours names them any more (found by simulation, seed 1962).
 #[tokio::test]
