@@ -1,7 +1,7 @@
 //! `cargo xtask test`: all that must hold, in an order that fails early, and where the time went.
 
 use crate::process::{Failure, cargo, run as command, say, target_directory};
-use crate::{golden, interop, layers};
+use crate::{golden, interop, layers, simulate};
 use std::time::{Duration, Instant};
 
 /// Steps that were done, with what became of them.
@@ -77,6 +77,7 @@ fn all(steps: &mut Steps) -> Result<(), Failure> {
     steps.step("Java Paimon and pypaimon", || {
         interop::quick(binary.clone())
     })?;
+    steps.step("simulation", simulate::in_ci)?;
     steps.step("examples in the documentation", || {
         command(cargo().args(["test", "--doc"]).args(workspace))
     })?;
