@@ -188,7 +188,7 @@ impl Foreign {
     }
 }
 
-/// Removes the oldest snapshots as Java's expiry does: EARLIEST first, then the snapshots, then the lists
+/// Removes the oldest snapshots. Unlike Java's expiry, which writes that hint last: EARLIEST first, then the snapshots, then the lists
 /// and manifests that only they had.
 pub(crate) async fn expire(table: Store, keep: usize) -> Done {
     let ids = ids(&table).await?;
