@@ -90,12 +90,18 @@ fn all(steps: &mut Steps) -> Result<(), Failure> {
         )
     })?;
     steps.step("documentation", || {
-        command(
-            cargo()
-                .env("RUSTDOCFLAGS", "-D warnings")
-                .args(["doc", "--no-deps"])
-                .args(workspace),
-        )
+        // The program before the libraries: both are called `tidegate`, and two at once remove each
+        // other's pages.
+        for targets in [&["--bin", "tidegate"][..], &[]] {
+            command(
+                cargo()
+                    .env("RUSTDOCFLAGS", "-D warnings")
+                    .args(["doc", "--no-deps"])
+                    .args(targets)
+                    .args(workspace),
+            )?;
+        }
+        Ok(())
     })?;
     steps.step("packages", || {
         let mut package = cargo();
