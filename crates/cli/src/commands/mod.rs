@@ -4,9 +4,11 @@ mod checkpoint;
 mod demo;
 mod doctor;
 mod job;
+mod reading;
 mod run;
 mod summary;
 mod table;
+mod tail;
 mod verify;
 
 use std::io::{BufRead, IsTerminal, Write};
@@ -22,6 +24,7 @@ pub(crate) async fn run(args: Args) -> Result<u8> {
         Command::Demo(demo) => demo::run(demo, &output).await,
         Command::Doctor(doctor) => doctor::run(doctor, &output).await,
         Command::Table(table) => table::run(*table, &output).await,
+        Command::Tail(tail) => tail::run(tail, &output).await,
         Command::Job(job) => job::run(job, &output).await,
         Command::Checkpoint(checkpoint) => checkpoint::run(checkpoint, &output).await,
         Command::Verify(verify) => verify::run(verify, &output).await,
