@@ -16,7 +16,9 @@ use tidegate_sink::{
     BoxFuture, CleanReport, Committable, Committer, Message, Rows, Run, RunPrefix, SinkError,
     Target, Writer, WriterMemory, WriterSet,
 };
-use tidegate_writer::{AppendWriter, ChannelRouter, MemoryBudget, WriterOptions};
+use tidegate_writer::{
+    AppendWriter, ChannelRouter, KeyedWriter, MemoryBudget, WriterError, WriterOptions,
+};
 
 use crate::error::{Error, Result};
 use crate::table::Table;
@@ -59,12 +61,18 @@ pub(crate) fn writer_memory(schema: &TableSchema, name: &str) -> Result<WriterMe
             "table `{name}` cannot be written: {why}"
         )));
     }
+    if !schema.is_append() {
+        // What rows of a key become must be known before the first one is written.
+        tidegate_merge::MergeSpec::new(schema)
+            .map_err(|e| Error::Config(format!("table `{name}` cannot be written: {e}")))?;
+    }
     match schema.bucket_mode()? {
         BucketMode::Unaware => Ok(WriterMemory::Nothing),
         BucketMode::Fixed(_) => Ok(WriterMemory::BucketState),
         BucketMode::Dynamic | BucketMode::CrossPartition | BucketMode::Postpone => {
             Err(Error::Config(format!(
-                "table `{name}` has a primary key; this build writes append tables"
+                "table `{name}` has a primary key and no fixed number of buckets, which cannot be \
+                 written yet; set the option 'bucket' to a number"
             )))
         }
     }
@@ -131,9 +139,17 @@ impl TableTarget {
             options.spill_limit = limit;
         }
         let store = self.table.store().clone().with_tag(&run.prefix.0);
-        let writer = AppendWriter::open(&plan, store, views, &self.options.budget, options)
-            .map_err(SinkError::from)?;
-        Ok(TableWriter(writer))
+        let budget = &self.options.budget;
+        let writer = match (schema.is_append(), views) {
+            (true, views) => AppendWriter::open(&plan, store, views, budget, options)
+                .map(|writer| TableWriter::Append(Box::new(writer))),
+            (false, Some(views)) => KeyedWriter::open(&plan, store, views, budget, options)
+                .map(|writer| TableWriter::Keyed(Box::new(writer))),
+            (false, None) => Err(WriterError::Config(
+                "a keyed table without bucket views".to_owned(),
+            )),
+        };
+        Ok(writer.map_err(SinkError::from)?)
     }
 }
 
@@ -156,25 +172,43 @@ impl tidegate_writer::BucketViews for Views {
 }
 
 /// A writer whose messages are bytes.
-pub(crate) struct TableWriter(AppendWriter);
+pub(crate) enum TableWriter {
+    Append(Box<AppendWriter>),
+    Keyed(Box<KeyedWriter>),
+}
 
 impl Writer for TableWriter {
     type Batch = RecordBatch;
 
     fn write<'a>(&'a mut self, rows: Rows<RecordBatch>) -> BoxFuture<'a, Result<(), SinkError>> {
-        Box::pin(async move { Ok(self.0.write_rows(rows).await?) })
+        Box::pin(async move {
+            match self {
+                Self::Append(writer) => writer.write_rows(rows).await?,
+                Self::Keyed(writer) => writer.write_rows(rows).await?,
+            }
+            Ok(())
+        })
     }
 
     fn prepare<'a>(&'a mut self) -> BoxFuture<'a, Result<Vec<Message>, SinkError>> {
         Box::pin(async move {
-            let messages = self.0.prepare().await?;
+            let messages = match self {
+                Self::Append(writer) => writer.prepare().await?,
+                Self::Keyed(writer) => writer.prepare().await?,
+            };
             let bytes = messages.iter().map(tidegate_commit::committable::message);
             Ok(bytes.collect::<Result<_, _>>()?)
         })
     }
 
     fn abort<'a>(&'a mut self) -> BoxFuture<'a, Result<(), SinkError>> {
-        Box::pin(async move { Ok(self.0.abort().await?) })
+        Box::pin(async move {
+            match self {
+                Self::Append(writer) => writer.abort().await?,
+                Self::Keyed(writer) => writer.abort().await?,
+            }
+            Ok(())
+        })
     }
 }
 

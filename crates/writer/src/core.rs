@@ -576,7 +576,7 @@ fn write_block(run: &mut RunWriter, generation: &Generation, block: &mut Vec<Par
 }
 
 /// Rows to give to an encoder at once.
-fn step_rows(rows: &RecordBatch, target_size: u64) -> usize {
+pub(crate) fn step_rows(rows: &RecordBatch, target_size: u64) -> usize {
     let row_bytes = (slice_bytes(rows) / rows.num_rows().max(1)).max(1);
     let step_bytes = usize::try_from(target_size / STEPS_PER_FILE).unwrap_or(usize::MAX);
     (step_bytes / row_bytes).clamp(1, STEP_ROWS)

@@ -8,13 +8,21 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use tidegate_storage::{Store, Upload, UploadOptions};
+use tidegate_storage::{Scheme, Store, Upload, UploadOptions};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
 use crate::budget::Reservation;
 use crate::error::{Result, WriterError};
+
+/// Bytes of a part: remote stores want at least 5 MiB, and every open file may hold one back.
+pub(crate) fn part_bytes(store: &Store, allowance: usize) -> usize {
+    match store.capabilities().scheme {
+        Scheme::File | Scheme::Memory => (allowance / 64).clamp(64 << 10, 1 << 20),
+        _ => (allowance / 64).clamp(5 << 20, 8 << 20),
+    }
+}
 
 /// All uploads of a writer between two hand-overs. Clones are the same.
 #[derive(Clone, Debug)]
