@@ -202,13 +202,10 @@ fn newest_first(a: &DataFileMeta, b: &DataFileMeta) -> Ordering {
 ///
 /// # Errors
 /// Where a key does not decode, or a file is reversed.
-pub fn overlap<'a, F: Borrow<DataFileMeta>>(
+pub fn overlap<'a, F: Borrow<DataFileMeta> + 'a>(
     files: impl IntoIterator<Item = &'a F>,
     order: &KeyOrder,
-) -> Result<Option<(&'a DataFileMeta, &'a DataFileMeta)>>
-where
-    F: 'a,
-{
+) -> Result<Option<(&'a DataFileMeta, &'a DataFileMeta)>> {
     let mut upper: Vec<&DataFileMeta> = Vec::new();
     for file in files {
         let file: &DataFileMeta = file.borrow();
@@ -331,7 +328,10 @@ mod tests {
         // An upgrade: the same file at another level.
         let lifted = at(5, "a", 1, 5);
         levels
-            .apply(&[file("a", 1, 5), at(1, "b", 1, 9)], &[lifted.clone()])
+            .apply(
+                &[file("a", 1, 5), at(1, "b", 1, 9)],
+                std::slice::from_ref(&lifted),
+            )
             .unwrap();
         assert_eq!(names(levels.all_files()), ["a"]);
         assert_eq!(names(levels.files(Level(5))), ["a"]);

@@ -7,15 +7,21 @@
 //!
 #![doc = include_str!("../README.md")]
 
+pub mod compaction;
 pub mod error;
 pub mod levels;
+pub mod options;
 pub mod run;
 pub mod sections;
+pub mod task;
 
 #[cfg(test)]
 mod testing;
 
+pub use compaction::{Circumstances, Compaction, Now, Pick};
 pub use error::{Error, Result};
 pub use levels::{LevelRun, Levels, overlap};
+pub use options::{CompactionOptions, LiftLevel0, OffPeak};
 pub use run::SortedRun;
 pub use sections::{Section, sections};
+pub use task::{Action, plan};

@@ -160,7 +160,10 @@ fn on_a_full_tie_an_add_beats_a_retract_and_else_the_later_run_wins() {
         vec![vec![add.clone()], vec![delete]],
     ] {
         let mut merger = merger(PLAIN, "deduplicate", 2, MergeOptions::default());
-        assert_eq!(drive(&mut merger, &runs, 9).unwrap().0, [add.clone()]);
+        assert_eq!(
+            drive(&mut merger, &runs, 9).unwrap().0,
+            std::slice::from_ref(&add)
+        );
     }
     let runs = vec![vec![row(1, 5, 10)], vec![row(1, 5, 20)]];
     let mut merger = merger(PLAIN, "deduplicate", 2, MergeOptions::default());
