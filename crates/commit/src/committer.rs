@@ -589,7 +589,8 @@ impl Names<'_> {
                 partition = %self.partition(part.partition),
                 bucket = %part.bucket,
                 dead = %self.files(&part.dead),
-                "a compaction came too late and was left out"
+                met = %self.files(&part.met),
+                "a compaction came too late and was left out; what it wrote is removed"
             );
         }
         if !done.left.is_empty() {
