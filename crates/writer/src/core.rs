@@ -45,6 +45,10 @@ pub struct WriterMetrics {
     pub spilled_runs: u64,
     /// Bytes written to local disk.
     pub spilled_bytes: u64,
+    /// Compactions that were done.
+    pub compactions: u64,
+    /// How often a barrier waited for a compaction because a bucket had too many sorted runs.
+    pub stalls: u64,
     /// How often everything was closed before the barrier, because the spill disk was full: each
     /// costs one more file per partition and bucket.
     pub early_hand_overs: u64,

@@ -4,11 +4,17 @@
 //! with their kinds, numbering them per bucket, handing level-0 files, changelogs and finished compactions
 //! over, giving up. Sorting and encoding is done by [`core::KeyedCore`] on a thread of its own.
 
+mod compaction;
 mod core;
+mod inputs;
 mod intake;
 mod output;
+mod tree;
+mod upkeep;
 
-use std::collections::HashMap;
+pub use compaction::Compactor;
+
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -17,19 +23,22 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tidegate_datafile::{FilePlan, key_value_schema};
+use tidegate_lsm::CompactionOptions;
 use tidegate_merge::MergeSpec;
 use tidegate_model::layout::DataFileName;
 use tidegate_model::options::{DataFileOptions, TableOptions, unsupported_for_write};
 use tidegate_model::{
-    CommitMessage, CompactIncrement, DataFileMeta, DataIncrement, TableSchema, WritePlan,
+    CommitMessage, DataFileMeta, DataIncrement, KeyOrder, TableSchema, WritePlan,
 };
 use tidegate_sink::{BoxFuture, Rows};
 use tidegate_storage::Store;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use self::compaction::{Compacted, Shop};
 use self::core::{Drain, KeyedCore, Of, Spilled};
 use self::intake::Intake;
+use self::tree::Tree;
 use crate::budget::{BudgetShare, MemoryBudget, Reservation};
 use crate::core::WriterMetrics;
 use crate::directories::{Directories, next_sequence};
@@ -64,6 +73,8 @@ pub struct KeyedWriter {
     files: Arc<Files>,
     changelog: Option<Arc<Files>>,
     options: WriterOptions,
+    /// What names of data files start with.
+    prefix: String,
     buffer_bytes: usize,
     uploads: Uploads,
     runtime: Handle,
@@ -85,6 +96,18 @@ pub struct KeyedWriter {
     durable: Vec<Durable>,
     metrics: WriterMetrics,
     prepares: u64,
+
+    /// What compactions need; none where the table is `write-only`.
+    shop: Option<Arc<Shop>>,
+    compacting: CompactionOptions,
+    order: KeyOrder,
+    running: FuturesUnordered<BoxFuture<'static, (GroupKey, Result<Compacted>)>>,
+    /// `full-compaction.delta-commits`
+    full_every: Option<u64>,
+    /// Buckets with files since the last full compaction, where one is due now and then.
+    owed: HashSet<GroupKey>,
+    /// `commit.force-compact`: barriers wait for compactions.
+    waits: bool,
 }
 
 /// What is known of a bucket between barriers.
@@ -92,6 +115,8 @@ pub struct KeyedWriter {
 struct Bucket {
     /// The next row's sequence number.
     next: i64,
+    /// Its files, where this writer compacts.
+    tree: Option<Tree>,
 }
 
 /// A file that the store has confirmed.
@@ -200,9 +225,20 @@ impl KeyedWriter {
         let file_plan = FilePlan::key_value(&schema).map_err(datafile)?;
         let files = files(file_plan, table.clone(), &plan.file_prefix);
         let uploads = Uploads::new(store.clone(), runtime.clone(), options.requests, parts);
+        let lsm = |e: tidegate_lsm::Error| config(e.to_string());
+        let compacting = CompactionOptions::of(&schema).map_err(lsm)?;
+        let every = schema.options.positive("full-compaction.delta-commits");
+        let forced = schema.options.bool("commit.force-compact");
         let mut writer = Self {
             overhead: share.take(0),
             work: Work::Lost,
+            shop: None,
+            compacting,
+            order: KeyOrder::of(&schema).map_err(|e| config(e.to_string()))?,
+            running: FuturesUnordered::new(),
+            full_every: every.map_err(|e| config(e.to_string()))?,
+            owed: HashSet::new(),
+            waits: forced.map_err(|e| config(e.to_string()))?.unwrap_or(false),
             batches: key_value_schema(&schema.fields).map_err(datafile)?,
             directories: Directories::new(&schema, &table)?,
             schema,
@@ -215,6 +251,7 @@ impl KeyedWriter {
             files,
             changelog,
             options,
+            prefix: plan.file_prefix.clone(),
             buffer_bytes: usize::try_from(of_table.write_buffer_size).unwrap_or(usize::MAX),
             uploads,
             runtime,
@@ -232,6 +269,13 @@ impl KeyedWriter {
             prepares: 0,
         };
         writer.new_core();
+        if !of_table.write_only {
+            let compactor = match writer.options.compactor.clone() {
+                Some(shared) => shared,
+                None => Compactor::new(budget)?,
+            };
+            writer.shop = Some(writer.new_shop(compactor));
+        }
         Ok(writer)
     }
 
@@ -322,31 +366,44 @@ impl KeyedWriter {
             .iter()
             .map(|key| self.directories.of(key))
             .collect::<Result<Vec<_>>>()?;
-        let unknown: Vec<GroupKey> = new
-            .iter()
-            .filter(|key| !self.buckets.contains_key(*key))
-            .cloned()
-            .collect();
-        if !unknown.is_empty() {
-            let count = unknown.len();
-            let found = self.views.views(&unknown).await;
-            let found = found.map_err(|source| WriterError::Views { count, source })?;
-            let wanted = self.router.total_buckets();
-            let mut found = found.into_iter();
-            let mut opened = Vec::with_capacity(count);
-            for key in unknown {
-                let view = self.directories.checked(&key, found.next(), wanted)?;
-                let next = next_sequence(&view);
-                opened.push((key, Bucket { next }));
-            }
-            self.buckets.extend(opened);
-        }
+        self.open_buckets(&new).await?;
         for key in &new {
             self.next.push(self.buckets.get(key).map_or(0, |b| b.next));
         }
         self.newcomers.extend(directories);
         self.overhead
             .resize(self.next.len() * BUCKET_BYTES + self.router.memory());
+        Ok(())
+    }
+
+    /// Learns how buckets stand that are not known yet \[W-2].
+    async fn open_buckets(&mut self, keys: &[GroupKey]) -> Result<()> {
+        let known = |key: &&GroupKey| self.buckets.contains_key(*key);
+        let unknown: Vec<GroupKey> = keys.iter().filter(|k| !known(k)).cloned().collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let count = unknown.len();
+        let found = self.views.views(&unknown).await;
+        let found = found.map_err(|source| WriterError::Views { count, source })?;
+        let wanted = self.router.total_buckets();
+        let mut found = found.into_iter();
+        let mut opened = Vec::with_capacity(count);
+        for key in unknown {
+            let view = self.directories.checked(&key, found.next(), wanted)?;
+            let next = next_sequence(&view);
+            let tree = match self.shop {
+                None => None,
+                Some(_) => Some(Tree::open(
+                    self.directories.of(&key)?,
+                    view.files,
+                    &self.order,
+                    &self.compacting,
+                )?),
+            };
+            opened.push((key, Bucket { next, tree }));
+        }
+        self.buckets.extend(opened);
         Ok(())
     }
 
@@ -536,6 +593,7 @@ impl KeyedWriter {
 
     async fn hand_over(&mut self) -> Result<()> {
         self.come_to_rest().await?;
+        self.wait_where_stalled().await?;
         if !self.generation.is_empty() || self.spilled {
             self.drain = Some(Draining::Next(std::mem::take(&mut self.generation)));
             self.go_on_draining().await?;
@@ -545,11 +603,12 @@ impl KeyedWriter {
         }
         match self.uploads.take_failure() {
             Some(error) => Err(error),
-            None => Ok(()),
+            None => self.after_flush().await,
         }
     }
 
-    /// One message per bucket with new files, in the order of partition and bucket.
+    /// One message per bucket with new files or finished compactions, in the order of partition and
+    /// bucket.
     fn messages(&mut self) -> Vec<CommitMessage> {
         let mut by_group: HashMap<GroupId, DataIncrement> = HashMap::new();
         for Durable { group, of, meta } in self.durable.drain(..) {
@@ -566,20 +625,27 @@ impl KeyedWriter {
                 bucket.next = *next;
             }
         }
-        let mut messages = Vec::with_capacity(by_group.len());
-        for (group, mut data) in by_group {
-            let Some(key) = self.router.key(group) else {
-                continue;
-            };
+        let mut compacted = self.compacted();
+        let mut changed: HashMap<GroupKey, DataIncrement> = HashMap::new();
+        for (group, data) in by_group {
+            if let Some(key) = self.router.key(group) {
+                changed.insert(key.clone(), data);
+            }
+        }
+        for key in compacted.keys() {
+            changed.entry(key.clone()).or_default();
+        }
+        let mut messages = Vec::with_capacity(changed.len());
+        for (key, mut data) in changed {
             // Files of one merge have disjoint keys; in the order of their keys they were finished.
             data.new_files.sort_by(in_order);
             data.changelog_files.sort_by(in_order);
             messages.push(CommitMessage {
-                partition: key.partition.clone(),
+                compact: compacted.remove(&key).unwrap_or_default(),
+                partition: key.partition,
                 bucket: key.bucket,
                 total_buckets: Some(self.router.total_buckets()),
                 data,
-                compact: CompactIncrement::default(),
             });
         }
         messages.sort_by(|a, b| (&a.partition, a.bucket).cmp(&(&b.partition, b.bucket)));
@@ -624,8 +690,9 @@ impl KeyedWriter {
             self.files.part_bytes,
         );
         self.new_core();
+        let compactions = self.give_up_compactions().await;
         self.state = State::Ready;
-        result
+        result.and(compactions)
     }
 }
 
@@ -658,6 +725,14 @@ impl Drop for KeyedWriter {
     /// Nothing that is under way shall become a file that nobody knows.
     fn drop(&mut self) {
         self.uploads.give_up();
+        let Some(shop) = self.shop.take() else { return };
+        shop.give_up();
+        let store = self.store.clone();
+        // What compactions finished and nobody took; a later run removes what this does not.
+        self.runtime.spawn(async move {
+            shop.uploads.settled().await;
+            let _ = store.delete_many(&shop.uploads.begun()).await;
+        });
     }
 }
 

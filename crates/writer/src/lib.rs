@@ -81,7 +81,7 @@ pub use append::AppendWriter;
 pub use budget::{BudgetMetrics, BudgetShare, MemoryBudget, Reservation};
 pub use core::WriterMetrics;
 pub use error::{Result, WriterError};
-pub use keyed::KeyedWriter;
+pub use keyed::{Compactor, KeyedWriter};
 pub use route::{ChannelRouter, GroupId, GroupKey, Routed, RoutedGroup, Router};
 pub use settings::{Clock, SystemClock, WriterOptions};
 pub use views::BucketViews;

@@ -4,6 +4,7 @@
 //! requests under way, and the list of everything begun, so that an abort can remove it. Bytes stay
 //! charged to the budget until the store has them.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -154,6 +155,11 @@ impl Uploads {
     /// All files begun were handed over.
     pub(crate) fn handed_over(&self) {
         lock(&self.shared.begun).clear();
+    }
+
+    /// These of the files begun were handed over, or are somebody else's to delete.
+    pub(crate) fn let_go(&self, paths: &HashSet<String>) {
+        lock(&self.shared.begun).retain(|path| !paths.contains(path));
     }
 
     /// The paths of all files begun since they were last handed over.

@@ -1,7 +1,9 @@
 //! What a writer asks of the table, and nothing else.
 
-use tidegate_model::BucketView;
-use tidegate_sink::{BoxFuture, SinkError};
+use std::sync::Arc;
+
+use tidegate_model::{BucketView, SchemaId, TableSchema};
+use tidegate_sink::{BoxFuture, ErrorKind, SinkError};
 
 use crate::route::GroupKey;
 
@@ -13,4 +15,15 @@ pub trait BucketViews: Send + Sync {
         &'a self,
         buckets: &'a [GroupKey],
     ) -> BoxFuture<'a, Result<Vec<BucketView>, SinkError>>;
+
+    /// The schema of that number, under which files of a bucket may have been written. Asked by
+    /// compactions only.
+    fn schema(&self, id: SchemaId) -> BoxFuture<'_, Result<Arc<TableSchema>, SinkError>> {
+        Box::pin(async move {
+            Err(SinkError::new(
+                ErrorKind::NotFound,
+                format!("schema {id} is not known to the provider of bucket views"),
+            ))
+        })
+    }
 }

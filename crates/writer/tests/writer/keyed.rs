@@ -1,14 +1,14 @@
 //! Tables with a primary key: what level-0 files, changelogs and messages hold.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Int8Type, Int64Type};
 use proptest::prelude::*;
 use tidegate_model::{
-    BinaryRow, BucketView, CommitMessage, DataField, DataFileMeta, Datum, FileSource, Level,
-    LogicalType, Options, TableSchema,
+    BinaryRow, BucketView, CommitMessage, DataField, DataFileMeta, Datum, FileSource, KeyOrder,
+    Level, LogicalType, Options, TableSchema,
 };
 use tidegate_sink::{BoxFuture, RowKind, Rows, SinkError};
 use tidegate_writer::{BucketViews, GroupKey, KeyedWriter, WriterError};
@@ -130,10 +130,18 @@ impl Committed {
                 partition: message.partition.clone(),
                 bucket: message.bucket,
             };
-            files
-                .entry(key)
-                .or_default()
-                .extend(message.data.new_files.iter().cloned());
+            let live = files.entry(key).or_default();
+            live.extend(message.data.new_files.iter().cloned());
+            for gone in &message.compact.compact_before {
+                let same =
+                    |f: &DataFileMeta| (&f.file_name, f.level) == (&gone.file_name, gone.level);
+                let at = live.iter().position(same);
+                live.remove(at.unwrap_or_else(|| panic!("{} is not live", gone.file_name)));
+            }
+            live.extend(message.compact.compact_after.iter().cloned());
+            // Levels above 0 never overlap.
+            let order = KeyOrder::new(vec![LogicalType::BigInt]);
+            tidegate_lsm::Levels::new(live.clone(), order, 6).unwrap();
         }
     }
 }
@@ -311,17 +319,27 @@ async fn an_abort_leaves_no_file_and_never_gives_a_number_twice() {
 
 /// Every checkpoint may be followed by a crash or an abort; what a reader folds out of the files is what
 /// a map says, and sequence numbers of a bucket never overlap.
-async fn plays(ops: Vec<Op>, budget: usize, input: bool) {
+async fn plays(ops: Vec<Op>, budget: usize, input: bool, trigger: usize) {
     let producer = if input { "input" } else { "none" };
-    let mut table = keyed(&[("changelog-producer", producer)]);
+    let trigger = trigger.to_string();
+    let mut options = vec![
+        ("changelog-producer", producer),
+        ("num-sorted-run.compaction-trigger", trigger.as_str()),
+    ];
+    if trigger == "1" {
+        options = vec![("changelog-producer", producer), ("write-only", "true")];
+    }
+    let mut table = keyed(&options);
     if budget > 0 {
         table = table.with_budget(budget);
     }
     let committed = Arc::new(Committed::default());
     let mut writer = writer(&table, committed.clone());
+    let mut crashed = false;
     let (mut map, mut pending) = (BTreeMap::new(), BTreeMap::new());
     let mut log: BTreeMap<i64, Vec<(i64, i8, String)>> = BTreeMap::new();
     let mut written: Vec<(CommitMessage, DataFileMeta)> = Vec::new();
+    let mut known: BTreeSet<String> = BTreeSet::new();
     for (n, op) in ops.into_iter().enumerate() {
         match op {
             Op::Rows(list) => {
@@ -341,10 +359,14 @@ async fn plays(ops: Vec<Op>, budget: usize, input: bool) {
                 committed.commit(&messages);
                 for message in &messages {
                     assert!(message.data.new_files.len() <= 1, "one file per bucket");
+                    let after = message.compact.compact_after.iter();
+                    known.extend(after.map(|file| table.path(message, file)));
                     for file in &message.data.new_files {
+                        known.insert(table.path(message, file));
                         written.push((message.clone(), file.clone()));
                     }
                     for file in &message.data.changelog_files {
+                        known.insert(table.path(message, file));
                         for row in contents(&table, message, file).await {
                             log.entry(row.k)
                                 .or_default()
@@ -362,10 +384,18 @@ async fn plays(ops: Vec<Op>, budget: usize, input: bool) {
             Op::Abort => {
                 writer.abort().await.unwrap();
                 pending.clear();
+                if !crashed {
+                    let objects: BTreeSet<String> = table.objects().await.into_iter().collect();
+                    assert_eq!(
+                        objects, known,
+                        "an abort leaves what was handed over and no more"
+                    );
+                }
             }
             Op::Crash => {
                 writer = super::keyed::writer(&table, committed.clone());
                 pending.clear();
+                crashed = true;
             }
         }
     }
@@ -433,7 +463,7 @@ proptest! {
 
     #[test]
     fn content_is_what_a_map_says_after_any_checkpoints_aborts_and_crashes(
-        ops in ops(), small in any::<bool>(), input in any::<bool>(),
+        ops in ops(), small in any::<bool>(), input in any::<bool>(), trigger in 1usize..4,
     ) {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -441,7 +471,7 @@ proptest! {
             .build()
             .unwrap();
         // A budget so small that every few rows go to local disk.
-        runtime.block_on(plays(ops, if small { 64 << 10 } else { 0 }, input));
+        runtime.block_on(plays(ops, if small { 64 << 10 } else { 0 }, input, trigger));
     }
 }
 
@@ -480,4 +510,74 @@ fn writer_overhead(table: &Table) -> usize {
     let used = table.budget.metrics().used;
     assert!(used < 4096, "{used} bytes are still held");
     used
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn full_compaction_by_delta_commits_leaves_one_sorted_run_without_deletes() {
+    let table = keyed(&[("bucket", "1"), ("full-compaction.delta-commits", "2")]);
+    let committed = Arc::new(Committed::default());
+    let mut writer = writer(&table, committed.clone());
+    for (n, batch) in [
+        vec![(I, 1, "a"), (I, 2, "b"), (I, 3, "c")],
+        vec![(D, 2, "b"), (I, 3, "d")],
+        vec![(I, 4, "e")],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        writer.write_rows(rows(&batch)).await.unwrap();
+        let messages = writer.prepare().await.unwrap();
+        committed.commit(&messages);
+        let compact = &messages[0].compact;
+        assert_eq!(compact.is_empty(), n != 1, "every second checkpoint");
+        if n == 1 {
+            let [after] = compact.compact_after.as_slice() else {
+                panic!("{compact:?}")
+            };
+            assert_eq!(
+                (after.level, after.file_source),
+                (Level(5), Some(FileSource::Compact))
+            );
+            let found = contents(&table, &messages[0], after).await;
+            assert_eq!(
+                found.iter().map(|r| (r.k, r.kind)).collect::<Vec<_>>(),
+                [(1, 0), (3, 0)]
+            );
+            // The file that was flushed just now is in both halves, APPEND first.
+            let names = |files: &[DataFileMeta]| {
+                files
+                    .iter()
+                    .map(|f| f.file_name.clone())
+                    .collect::<BTreeSet<_>>()
+            };
+            assert_eq!(compact.compact_before.len(), 2);
+            assert!(
+                names(&compact.compact_before).is_superset(&names(&messages[0].data.new_files))
+            );
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_dropped_writer_leaves_no_compaction_that_nobody_took() {
+    let table = keyed(&[("bucket", "1"), ("num-sorted-run.compaction-trigger", "2")]);
+    let committed = Arc::new(Committed::default());
+    let mut known = BTreeSet::new();
+    let mut writer = writer(&table, committed.clone());
+    for n in 0..7 {
+        writer.write_rows(rows(&[(I, n, "a")])).await.unwrap();
+        let messages = writer.prepare().await.unwrap();
+        for message in &messages {
+            let files = message
+                .data
+                .new_files
+                .iter()
+                .chain(&message.compact.compact_after);
+            known.extend(files.map(|f| table.path(message, f)));
+        }
+        committed.commit(&messages);
+    }
+    writer.abort().await.unwrap();
+    let objects: BTreeSet<String> = table.objects().await.into_iter().collect();
+    assert_eq!(objects, known);
 }
