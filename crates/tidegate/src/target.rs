@@ -9,15 +9,17 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use tidegate_commit::{LiveView, PaimonCommitter};
+use tidegate_commit::{LiveView, LostCompactions, PaimonCommitter};
 use tidegate_model::schema::BucketMode;
-use tidegate_model::{TableSchema, WritePlan};
+use tidegate_model::{BinaryRow, BucketView, SchemaId, TableOptions, TableSchema, WritePlan};
 use tidegate_sink::{
-    BoxFuture, CleanReport, Committable, Committer, Message, Rows, Run, RunPrefix, SinkError,
-    Target, Writer, WriterMemory, WriterSet,
+    BoxFuture, CleanReport, CommitUser, Committable, Committer, Message, Rows, Run, RunPrefix,
+    SinkError, Target, Writer, WriterMemory, WriterSet,
 };
+use tidegate_storage::Store;
 use tidegate_writer::{
-    AppendWriter, ChannelRouter, KeyedWriter, MemoryBudget, WriterError, WriterOptions,
+    AppendWriter, ChannelRouter, Compactor, GroupKey, KeyedWriter, MemoryBudget, WriterError,
+    WriterOptions,
 };
 
 use crate::error::{Error, Result};
@@ -51,6 +53,10 @@ pub struct TableTarget {
     options: TargetOptions,
     arrow: SchemaRef,
     memory: WriterMemory,
+    /// The compaction thread of its writers; only where they compact.
+    compactor: Option<Compactor>,
+    /// What its committers tell its writers.
+    lost: Arc<LostCompactions>,
 }
 
 /// What writers of a table remember; an error where this build cannot write it rightly, naming the
@@ -84,11 +90,18 @@ impl TableTarget {
         let memory = writer_memory(schema, table.name())?;
         let arrow = tidegate_datafile::arrow_schema(&schema.fields)
             .map_err(|e| Error::Config(format!("table `{}`: {e}", table.name())))?;
+        let write_only = TableOptions::of(schema)?.write_only;
+        let compactor = match schema.is_append() || write_only {
+            true => None,
+            false => Some(Compactor::new(&options.budget).map_err(SinkError::from)?),
+        };
         Ok(Self {
             table,
             options,
             arrow: Arc::new(arrow),
             memory,
+            compactor,
+            lost: Arc::default(),
         })
     }
 
@@ -103,6 +116,14 @@ impl TableTarget {
         &self.arrow
     }
 
+    /// Opens the committer of a run; it tells the writers of buckets whose compaction was left out.
+    pub(crate) async fn open_committer(&self, run: &Run) -> Result<PaimonCommitter, SinkError> {
+        let store = self.table.store().clone();
+        let mut committer = PaimonCommitter::open(store, run.clone()).await?;
+        committer.tell_lost(Arc::clone(&self.lost));
+        Ok(committer)
+    }
+
     /// Opens one writer of a run on the table as it is now.
     pub(crate) async fn writer(&self, run: &Run) -> Result<TableWriter> {
         let views = self.views(run).await?;
@@ -114,8 +135,17 @@ impl TableTarget {
         Ok(match self.memory {
             WriterMemory::Nothing => None,
             WriterMemory::BucketState => {
-                let view = LiveView::for_append(self.table.store(), Some(&run.user)).await?;
-                Some(Arc::new(Views(view)))
+                let (store, user) = (self.table.store(), Some(&run.user));
+                let view = match self.compactor {
+                    None => LiveView::for_append(store, user).await?,
+                    Some(_) => LiveView::for_compaction(store, user).await?,
+                };
+                Some(Arc::new(Views {
+                    view,
+                    store: store.clone(),
+                    user: run.user.clone(),
+                    lost: Arc::clone(&self.lost),
+                }))
             }
         })
     }
@@ -131,7 +161,10 @@ impl TableTarget {
             schema: schema.clone(),
             file_prefix: format!("{prefix}{}", run.prefix),
         };
-        let mut options = WriterOptions::default();
+        let mut options = WriterOptions {
+            compactor: self.compactor.clone(),
+            ..WriterOptions::default()
+        };
         if let Some(directory) = &self.options.spill_directory {
             options.spill_directory.clone_from(directory);
         }
@@ -154,20 +187,52 @@ impl TableTarget {
 }
 
 /// Answers writers of fixed buckets out of the snapshot that recovery has just published.
-struct Views(LiveView);
+struct Views {
+    view: LiveView,
+    store: Store,
+    user: CommitUser,
+    lost: Arc<LostCompactions>,
+}
+
+impl Views {
+    async fn of(view: &LiveView, buckets: &[GroupKey]) -> Result<Vec<BucketView>, SinkError> {
+        let mut views = Vec::with_capacity(buckets.len());
+        for key in buckets {
+            views.push(view.bucket(&key.partition, key.bucket).await?);
+        }
+        Ok(views)
+    }
+}
 
 impl tidegate_writer::BucketViews for Views {
     fn views<'a>(
         &'a self,
-        buckets: &'a [tidegate_writer::GroupKey],
-    ) -> BoxFuture<'a, Result<Vec<tidegate_model::BucketView>, SinkError>> {
+        buckets: &'a [GroupKey],
+    ) -> BoxFuture<'a, Result<Vec<BucketView>, SinkError>> {
+        Box::pin(Self::of(&self.view, buckets))
+    }
+
+    fn fresh_views<'a>(
+        &'a self,
+        buckets: &'a [GroupKey],
+    ) -> BoxFuture<'a, Result<Vec<BucketView>, SinkError>> {
         Box::pin(async move {
-            let mut views = Vec::with_capacity(buckets.len());
-            for key in buckets {
-                views.push(self.0.bucket(&key.partition, key.bucket).await?);
-            }
-            Ok(views)
+            let view = LiveView::for_compaction(&self.store, Some(&self.user)).await?;
+            Self::of(&view, buckets).await
         })
+    }
+
+    fn take_lost(&self, mine: &dyn Fn(&GroupKey) -> bool) -> Vec<GroupKey> {
+        let key = |partition: &BinaryRow, bucket| GroupKey {
+            partition: partition.clone(),
+            bucket,
+        };
+        let taken = self.lost.take(|p, b| mine(&key(p, b)));
+        taken.iter().map(|(p, b)| key(p, *b)).collect()
+    }
+
+    fn schema(&self, id: SchemaId) -> BoxFuture<'_, Result<Arc<TableSchema>, SinkError>> {
+        Box::pin(async move { Ok(Arc::new(self.view.schema(id).await?)) })
     }
 }
 
@@ -199,6 +264,13 @@ impl Writer for TableWriter {
             let bytes = messages.iter().map(tidegate_commit::committable::message);
             Ok(bytes.collect::<Result<_, _>>()?)
         })
+    }
+
+    fn end_of_input(&mut self) {
+        match self {
+            Self::Append(_) => {}
+            Self::Keyed(writer) => writer.end_of_input(),
+        }
     }
 
     fn abort<'a>(&'a mut self) -> BoxFuture<'a, Result<(), SinkError>> {
@@ -235,7 +307,7 @@ impl Target for TableTarget {
         run: &'a Run,
     ) -> BoxFuture<'a, Result<Box<dyn Committer>, SinkError>> {
         Box::pin(async move {
-            let committer = PaimonCommitter::open(self.table.store().clone(), run.clone()).await?;
+            let committer = self.open_committer(run).await?;
             Ok(Box::new(committer) as Box<dyn Committer>)
         })
     }

@@ -115,8 +115,18 @@ pub struct KeyedWriter {
 struct Bucket {
     /// The next row's sequence number.
     next: i64,
-    /// Its files, where this writer compacts.
+    /// Its files, where this writer compacts and knows them.
     tree: Option<Tree>,
+    /// A compaction of it was left out: its files are looked up again once the newest file that this
+    /// writer handed over is among them.
+    lost: Option<LostTree>,
+}
+
+/// What shows that a fresh view has all that this writer did.
+#[derive(Debug, Default)]
+struct LostTree {
+    /// The newest file handed over since.
+    newest: Option<String>,
 }
 
 /// A file that the store has confirmed.
@@ -401,7 +411,8 @@ impl KeyedWriter {
                     &self.compacting,
                 )?),
             };
-            opened.push((key, Bucket { next, tree }));
+            let lost = None;
+            opened.push((key, Bucket { next, tree, lost }));
         }
         self.buckets.extend(opened);
         Ok(())
@@ -571,6 +582,12 @@ impl KeyedWriter {
             })?;
             self.settle().await?;
         }
+    }
+
+    /// No more rows will come: the next [`KeyedWriter::prepare`] waits for compactions that run or are
+    /// due, so that their work is not lost.
+    pub fn end_of_input(&mut self) {
+        self.waits = true;
     }
 
     /// Closes everything before the barrier and hands it over: level-0 files and changelogs of the rows

@@ -16,6 +16,22 @@ pub trait BucketViews: Send + Sync {
         buckets: &'a [GroupKey],
     ) -> BoxFuture<'a, Result<Vec<BucketView>, SinkError>>;
 
+    /// The same, as the table is now and not as it was when writers were opened: asked where a
+    /// compaction of this writer was left out.
+    fn fresh_views<'a>(
+        &'a self,
+        buckets: &'a [GroupKey],
+    ) -> BoxFuture<'a, Result<Vec<BucketView>, SinkError>> {
+        self.views(buckets)
+    }
+
+    /// Takes the buckets that are `mine` and of which a compaction was left out when it was committed
+    /// \[R-15].
+    fn take_lost(&self, mine: &dyn Fn(&GroupKey) -> bool) -> Vec<GroupKey> {
+        let _ = mine;
+        Vec::new()
+    }
+
     /// The schema of that number, under which files of a bucket may have been written. Asked by
     /// compactions only.
     fn schema(&self, id: SchemaId) -> BoxFuture<'_, Result<Arc<TableSchema>, SinkError>> {

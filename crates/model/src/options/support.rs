@@ -79,7 +79,6 @@ const REFUSALS: &[Refusal] = &[
         &["disabled"],
         "Iceberg metadata beside the snapshots is not written, its readers would see old rows",
     ),
-    refusal("commit.force-compact", &["false"], "commits do not compact"),
     refusal(
         "commit.discard-duplicate-files",
         &["false"],
@@ -99,6 +98,7 @@ const REFUSALS: &[Refusal] = &[
 
 /// What only tables without a primary key are asked.
 const APPEND_REFUSALS: &[Refusal] = &[
+    refusal("commit.force-compact", &["false"], "commits do not compact"),
     refusal(
         "changelog-producer",
         &["none"],
@@ -162,16 +162,6 @@ const NOT_HONOURED: &[(&str, &[&str], &str)] = &[
         &[],
         "partitions are not expired by commits",
     ),
-    (
-        "full-compaction.delta-commits",
-        &[],
-        "commits do not compact",
-    ),
-    (
-        "compaction.optimization-interval",
-        &[],
-        "commits do not compact",
-    ),
     ("commit.callbacks", &[], "Java callbacks are not called"),
     ("tag.callbacks", &[], "Java callbacks are not called"),
     (
@@ -183,6 +173,34 @@ const NOT_HONOURED: &[(&str, &[&str], &str)] = &[
         "partition.mark-done-action",
         &[],
         "partitions are not marked as done",
+    ),
+];
+
+/// The same of tables without a primary key.
+const APPEND_NOT_HONOURED: &[(&str, &[&str], &str)] = &[
+    (
+        "full-compaction.delta-commits",
+        &[],
+        "append tables are not compacted",
+    ),
+    (
+        "compaction.optimization-interval",
+        &[],
+        "append tables are not compacted",
+    ),
+];
+
+/// The same of tables with one.
+const KEYED_NOT_HONOURED: &[(&str, &[&str], &str)] = &[
+    (
+        "record-level.expire-time",
+        &[],
+        "compactions keep rows that have expired",
+    ),
+    (
+        "local-merge-buffer-size",
+        &[],
+        "rows are merged once they are in their bucket",
     ),
 ];
 
@@ -332,8 +350,13 @@ fn parsed(schema: &TableSchema) -> Option<String> {
 
 /// Wishes of the options that commits of this build leave undone, one line each, for a warning.
 pub fn not_honoured(schema: &TableSchema) -> Vec<String> {
+    let own = match schema.is_append() {
+        true => APPEND_NOT_HONOURED,
+        false => KEYED_NOT_HONOURED,
+    };
     NOT_HONOURED
         .iter()
+        .chain(own)
         .filter_map(|(key, harmless, why)| {
             says(&schema.options, key, harmless).map(|value| format!("'{key}' = '{value}': {why}"))
         })

@@ -98,6 +98,17 @@ impl Tree {
         (!self.done.is_empty()).then(|| std::mem::take(&mut self.done))
     }
 
+    /// What compactions made and nobody has seen, when the tree is given up: to be deleted.
+    pub(crate) fn unseen(&self) -> Vec<String> {
+        let lifted = |f: &DataFileMeta| {
+            let mut inputs = self.done.compact_before.iter();
+            inputs.any(|b| b.file_name == f.file_name)
+        };
+        let made = self.done.compact_after.iter().filter(|f| !lifted(f));
+        made.map(|f| format!("{}/{}", self.directory, f.file_name))
+            .collect()
+    }
+
     /// Back to the last barrier.
     pub(crate) fn give_up(&mut self) {
         if std::mem::take(&mut self.changed) {

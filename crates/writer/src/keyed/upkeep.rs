@@ -14,9 +14,10 @@ use tidegate_model::layout::DataFileName;
 use tidegate_model::{CompactIncrement, DataFileMeta};
 use uuid::Uuid;
 
-use super::compaction::{Compactor, Shop};
+use super::compaction::{Compacted, Compactor, Shop};
 use super::inputs::{Inputs, readable};
-use super::{KeyedWriter, Of};
+use super::tree::Tree;
+use super::{KeyedWriter, LostTree, Of};
 use crate::error::{Result, WriterError};
 use crate::files::Files;
 use crate::route::GroupKey;
@@ -85,16 +86,74 @@ impl KeyedWriter {
             let compacted = result?;
             self.metrics.compactions += 1;
             let tree = self.buckets.get_mut(&key).and_then(|b| b.tree.as_mut());
-            let Some(tree) = tree else { continue };
+            let Some(tree) = tree else {
+                self.remove_forsaken(&key, &compacted).await;
+                continue;
+            };
             let useless = tree.finished(compacted)?;
             self.remove_useless(useless).await;
             self.trigger(&key, false)?;
         }
     }
 
+    /// A compaction is done whose bucket was given up meanwhile.
+    async fn remove_forsaken(&mut self, key: &GroupKey, compacted: &Compacted) {
+        let Ok(directory) = self.directories.of(key) else {
+            return;
+        };
+        let lifted = |f: &&DataFileMeta| {
+            let mut inputs = compacted.before.iter();
+            !inputs.any(|b| b.file_name == f.file_name)
+        };
+        let made = compacted.after.iter().filter(lifted);
+        let paths = made.map(|f| format!("{directory}/{}", f.file_name));
+        let paths = paths.collect();
+        self.remove_useless(paths).await;
+    }
+
+    /// Buckets of which a compaction was left out when it was committed: what this writer knows of their
+    /// files is wrong. They are not compacted until a fresh view shows all that it did \[R-15].
+    async fn look_after_lost(&mut self) -> Result<()> {
+        let lost = self.views.take_lost(&|key| self.buckets.contains_key(key));
+        for key in lost {
+            let Some(bucket) = self.buckets.get_mut(&key) else {
+                continue;
+            };
+            bucket.lost = Some(LostTree::default());
+            if let Some(tree) = bucket.tree.take() {
+                self.remove_useless(tree.unseen()).await;
+            }
+        }
+        let waiting = self.buckets.iter().filter(|(_, bucket)| {
+            let lost = bucket.lost.as_ref();
+            lost.is_some_and(|lost| lost.newest.is_some())
+        });
+        let waiting: Vec<GroupKey> = waiting.map(|(key, _)| key.clone()).collect();
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let count = waiting.len();
+        let views = self.views.fresh_views(&waiting).await;
+        let views = views.map_err(|source| WriterError::Views { count, source })?;
+        for (key, view) in waiting.into_iter().zip(views) {
+            let Some(bucket) = self.buckets.get_mut(&key) else {
+                continue;
+            };
+            let newest = bucket.lost.as_ref().and_then(|lost| lost.newest.as_ref());
+            let complete =
+                newest.is_some_and(|name| view.files.iter().any(|f| f.file_name == *name));
+            if complete {
+                let directory = self.directories.of(&key)?;
+                let tree = Tree::open(directory, view.files, &self.order, &self.compacting)?;
+                (bucket.tree, bucket.lost) = (Some(tree), None);
+            }
+        }
+        Ok(())
+    }
+
     /// Deletes what one compaction made and another used up; what stays behind carries the run's prefix.
-    async fn remove_useless(&self, paths: Vec<String>) {
-        let Some(shop) = self.shop.as_ref().filter(|_| !paths.is_empty()) else {
+    async fn remove_useless(&mut self, paths: Vec<String>) {
+        let Some(shop) = self.shop.clone().filter(|_| !paths.is_empty()) else {
             return;
         };
         let answers = self.store.delete_many(&paths).await;
@@ -108,6 +167,10 @@ impl KeyedWriter {
 
     /// Waits while a bucket has more runs than the stop trigger and is being compacted \[W-23].
     pub(super) async fn wait_where_stalled(&mut self) -> Result<()> {
+        if self.shop.is_none() {
+            return Ok(());
+        }
+        self.look_after_lost().await?;
         self.collect(false).await?;
         let stalls = |writer: &Self| {
             let mut trees = writer.buckets.values().filter_map(|b| b.tree.as_ref());
@@ -165,8 +228,14 @@ impl KeyedWriter {
             }
         }
         for (key, files) in &flushed {
-            if let Some(tree) = self.buckets.get_mut(key).and_then(|b| b.tree.as_mut()) {
+            let Some(bucket) = self.buckets.get_mut(key) else {
+                continue;
+            };
+            if let Some(tree) = &mut bucket.tree {
                 tree.flushed(files)?;
+            }
+            if let (Some(lost), Some(file)) = (&mut bucket.lost, files.last()) {
+                lost.newest = Some(file.file_name.clone());
             }
         }
         self.owed.extend(flushed.keys().cloned());
