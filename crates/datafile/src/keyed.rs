@@ -7,7 +7,7 @@
 use crate::error::{Error, Result};
 use crate::types::arrow_schema;
 use crate::value::value_at;
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{Int8Type, Int64Type, SchemaRef};
 use std::sync::Arc;
 use tidegate_model::{

@@ -33,7 +33,7 @@ use crate::schema::TableSchema;
 use std::cmp::Ordering;
 
 /// Compares keys of one table. See the [module](self) for the rules.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeyOrder {
     types: Vec<LogicalType>,
 }

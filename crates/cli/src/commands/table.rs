@@ -1,5 +1,7 @@
 //! `tidegate table …`: tables and what is inside them.
 
+use std::path::Path;
+
 use serde_json::json;
 use tidegate::model::{DataField, Options, SnapshotId, TableSchema};
 use tidegate::system::{self, Sheet};
@@ -84,6 +86,7 @@ pub(crate) async fn run(command: TableCommand, output: &OutputArgs) -> Result<u8
             )?;
         }
         TableCommand::Read(args) => return super::reading::run(&args, output).await,
+        TableCommand::Lsm { table, svg } => lsm(&table, svg.as_deref(), output).await?,
     }
     Ok(0)
 }
@@ -106,6 +109,18 @@ fn options_of(given: &[String], unknown_allowed: bool) -> Result<Options> {
         }
     }
     Ok(options.into_iter().collect())
+}
+
+async fn lsm(table: &TableName, svg: Option<&Path>, output: &OutputArgs) -> Result<()> {
+    let open = open(table).await?;
+    let buckets = tidegate::lsm::buckets(&open).await?;
+    if let Some(file) = svg {
+        let picture = tidegate::lsm::svg(&table.name, &buckets);
+        std::fs::write(file, picture).map_err(|e| {
+            Failure::config(format!("--svg {}: cannot be written: {e}", file.display()))
+        })?;
+    }
+    output::sheet(output.format, &tidegate::lsm::sheet(&buckets))
 }
 
 async fn create(
