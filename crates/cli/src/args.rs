@@ -69,6 +69,11 @@ pub(crate) enum Command {
     /// Checkpoints of a job.
     #[command(subcommand)]
     Checkpoint(CheckpointCommand),
+    /// Compact the buckets of a table with a primary key, and nothing else.
+    ///
+    /// May run beside jobs that write to it. What a compaction does that comes too late is left out for
+    /// that bucket alone.
+    Compact(CompactArgs),
     /// Check that a table is whole, or where the rows of a source went.
     ///
     /// Looks at everything that snapshots, tags, branches and long-lived changelogs refer to, at what jobs
@@ -227,6 +232,14 @@ pub(crate) enum TableCommand {
     Buckets(AtSnapshot),
     /// Options, as `table$options`.
     Options(TableName),
+    /// Levels and sorted runs of each bucket of a table with a primary key, newest first.
+    Lsm {
+        #[command(flatten)]
+        table: TableName,
+        /// Also draw them into this SVG file.
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+    },
     /// Rows.
     Read {
         #[command(flatten)]
@@ -299,6 +312,24 @@ pub(crate) struct CheckpointDir {
     /// A store option such as s3.endpoint=http://… (repeatable).
     #[arg(long = "store", value_name = "KEY=VALUE")]
     pub(crate) store: Vec<String>,
+}
+
+#[derive(ClapArgs, Debug)]
+pub(crate) struct CompactArgs {
+    #[command(flatten)]
+    pub(crate) table: TableName,
+    /// Everything to the top level; without it the table's compaction options decide.
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Only these partitions, for instance dt=2024-01-01, or dt=2024-01-01,hour=7 (repeatable).
+    #[arg(long, value_name = "COLUMN=VALUE,…")]
+    pub(crate) partition: Vec<String>,
+    /// The name under which it registers at the table.
+    #[arg(long, default_value = "compact")]
+    pub(crate) job: String,
+    /// Memory.
+    #[arg(long, value_name = "SIZE", default_value = "256 mb")]
+    pub(crate) memory: String,
 }
 
 #[derive(ClapArgs, Debug)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_model::{SchemaId, SnapshotId, TableSchema, layout};
+use tidegate_model::{BinaryRow, BucketId, SchemaId, SnapshotId, TableSchema, layout};
 use tidegate_protocol::{
     Attempt, Done, EmptyCommits, Fence, FileId, Half, Ledger, Outcome as Ended, PartitionId,
     Refusal, Replacement, Seen, Settings, Step,
@@ -52,6 +52,33 @@ pub struct PaimonCommitter {
     /// What the next published note will say.
     pub(crate) newest: Option<Note>,
     pub(crate) noted: Option<Note>,
+    /// Who is told of compactions that were left out.
+    lost: Option<Arc<LostCompactions>>,
+}
+
+/// Buckets whose compaction came too late, for the writer that made it: what it knows of their files is
+/// not what the table has. Shared by the committer and the writers of a process.
+#[derive(Debug, Default)]
+pub struct LostCompactions {
+    buckets: Mutex<Vec<(BinaryRow, BucketId)>>,
+}
+
+impl LostCompactions {
+    fn add(&self, partition: BinaryRow, bucket: BucketId) {
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if !buckets.contains(&(partition.clone(), bucket)) {
+            buckets.push((partition, bucket));
+        }
+    }
+
+    /// Takes those that are `mine`.
+    pub fn take(&self, mine: impl Fn(&BinaryRow, BucketId) -> bool) -> Vec<(BinaryRow, BucketId)> {
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = std::mem::take(&mut *buckets);
+        let (taken, left) = all.into_iter().partition(|(p, b)| mine(p, *b));
+        *buckets = left;
+        taken
+    }
 }
 
 impl PaimonCommitter {
@@ -116,7 +143,13 @@ impl PaimonCommitter {
             owed: None,
             newest: None,
             noted: note,
+            lost: None,
         })
+    }
+
+    /// From now on buckets whose compaction was left out are put there.
+    pub fn tell_lost(&mut self, lost: Arc<LostCompactions>) {
+        self.lost = Some(lost);
     }
 
     /// The schema that the table had when it was opened.
@@ -585,11 +618,16 @@ impl Names<'_> {
 
     fn published(&self, done: &Done) -> Result<Published, SinkError> {
         for part in &done.dropped {
+            let row = self.committer.executor.partitions.row(part.partition);
+            if let (Some(lost), Ok(row)) = (&self.committer.lost, row) {
+                lost.add(row.clone(), part.bucket);
+            }
             tracing::warn!(
                 partition = %self.partition(part.partition),
                 bucket = %part.bucket,
                 dead = %self.files(&part.dead),
-                "a compaction came too late and was left out"
+                met = %self.files(&part.met),
+                "a compaction came too late and was left out; what it wrote is removed"
             );
         }
         if !done.left.is_empty() {

@@ -29,7 +29,7 @@ use crate::names::MetadataNames;
 use crate::paths::Paths;
 use crate::properties::PositionMarks;
 use crate::publish::{Carried, draft_snapshot, hint_latest, publish};
-use crate::registry::{Object, Partitions, Registry};
+use crate::registry::{Object, Partitions, Registry, place_of};
 
 use write::{WriteJob, write_object};
 
@@ -349,6 +349,7 @@ impl Executor {
             partition: self.partitions.id(&entry.partition),
             bucket: entry.bucket,
             total_buckets: entry.total_buckets,
+            place: place_of(&entry.file),
         });
         Ok(live.collect())
     }

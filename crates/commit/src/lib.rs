@@ -71,7 +71,7 @@ pub mod committable;
 pub mod fuzzing;
 
 pub use clean::{clean, leftovers};
-pub use committer::PaimonCommitter;
+pub use committer::{LostCompactions, PaimonCommitter};
 pub use digest::digest;
 pub use env::{Env, SeededEnv, SystemEnv};
 pub use error::{CommitError, Result};

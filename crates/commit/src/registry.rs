@@ -4,14 +4,16 @@
 //! counts by it; objects and files are numbered anew for each commit, so that memory stays in
 //! proportion to one commit.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use tidegate_model::{
-    BinaryRow, BucketId, CommitMessage, DataFileMeta, FileIdentity, IndexFileMeta, ManifestFile,
+    BinaryRow, BucketId, CommitMessage, CompactIncrement, DataFileMeta, FileIdentity,
+    IndexFileMeta, ManifestFile,
 };
 use tidegate_protocol::merge::ManifestSummary;
 use tidegate_protocol::{
-    Changes, Committable, FileChange, FileId, IndexChange, ObjectId, PartitionId,
+    Changes, Committable, FileChange, FileId, IndexChange, ObjectId, PartitionId, Place as InBucket,
 };
 use tidegate_sink::{Committable as Framed, Epoch};
 
@@ -257,6 +259,7 @@ impl Registry {
             place.index(&data.deleted_index_files, &mut append.index_deleted);
             place.data(&rewritten.compact_after, &mut compact.added);
             place.data(&rewritten.compact_before, &mut compact.deleted);
+            mark_lifted(rewritten, &mut compact.added);
             place.data(&rewritten.changelog_files, &mut compact.changelog);
             place.index(&rewritten.new_index_files, &mut compact.index_added);
             place.index(&rewritten.deleted_index_files, &mut compact.index_deleted);
@@ -280,6 +283,30 @@ impl Registry {
     }
 }
 
+/// Where a file of a keyed table stands; files without a key have no place.
+pub(crate) fn place_of(meta: &DataFileMeta) -> Option<Arc<InBucket>> {
+    (meta.min_key.arity() > 0).then(|| {
+        Arc::new(InBucket {
+            level: meta.level,
+            min_key: meta.min_key.clone(),
+            max_key: meta.max_key.clone(),
+        })
+    })
+}
+
+/// The outputs of one message stand last in `added`: those that are inputs with another level.
+fn mark_lifted(compact: &CompactIncrement, added: &mut [FileChange]) {
+    let inputs: HashSet<&str> = compact
+        .compact_before
+        .iter()
+        .map(|f| f.file_name.as_str())
+        .collect();
+    let outputs = compact.compact_after.iter().rev();
+    for (change, output) in added.iter_mut().rev().zip(outputs) {
+        change.lifted = inputs.contains(output.file_name.as_str());
+    }
+}
+
 struct Place<'a> {
     partition: PartitionId,
     total_buckets: i32,
@@ -298,6 +325,8 @@ impl Place<'_> {
                 bucket: self.message.bucket,
                 total_buckets: self.total_buckets,
                 rows: meta.row_count,
+                place: place_of(meta),
+                lifted: false,
             }
         }));
     }

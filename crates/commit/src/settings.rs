@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidegate_format::Codec;
-use tidegate_model::TableSchema;
 use tidegate_model::options::TableOptions;
+use tidegate_model::{KeyOrder, TableSchema};
 use tidegate_protocol::merge::MergeSettings;
 use tidegate_protocol::{EmptyCommits, Settings};
 
@@ -66,6 +66,10 @@ impl TableSettings {
             min_retry_wait_millis: millis(commit.min_retry_wait),
             max_retry_wait_millis: millis(commit.max_retry_wait),
             fixed_buckets: options.bucket > 0,
+            key_order: match schema.is_append() {
+                true => None,
+                false => Some(KeyOrder::of(schema).map_err(config)?),
+            },
             merge: MergeSettings {
                 target_size: manifest.target_size,
                 min_count: u32::try_from(manifest.merge_min_count).unwrap_or(u32::MAX),

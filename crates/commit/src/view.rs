@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidegate_model::{
-    BinaryRow, BucketId, BucketView, DataFileMeta, IndexFileMeta, SimpleStats, SnapshotId,
+    BinaryRow, BucketId, BucketView, DataFileMeta, IndexFileMeta, SchemaId, SimpleStats,
+    SnapshotId, TableSchema,
 };
 use tidegate_sink::{CommitIdentifier, CommitUser};
 use tidegate_storage::Store;
@@ -33,9 +34,19 @@ struct Inner {
     meta: Meta,
     base: Option<Visible>,
     newest_committed: Option<CommitIdentifier>,
-    /// False where sequence numbers and bucket counts are all that is asked for.
-    holds_files: bool,
+    holds: Holds,
     buckets: OnceCell<Buckets>,
+}
+
+/// How much of the files is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holds {
+    /// Sequence numbers and bucket counts.
+    Numbers,
+    /// Files without value statistics.
+    Files,
+    /// Files with all that their entries say: a file that is lifted gets a new entry.
+    Entries,
 }
 
 #[derive(Debug, Default)]
@@ -58,7 +69,7 @@ impl LiveView {
     /// # Errors
     /// [`CommitError::NoTable`], faults of the store, unreadable metadata.
     pub async fn open(store: &Store, user: Option<&CommitUser>) -> Result<Self> {
-        Self::open_with(store, user, true).await
+        Self::open_with(store, user, Holds::Files).await
     }
 
     /// As [`LiveView::open`], for writers that only append: its bucket views have sequence numbers and
@@ -67,14 +78,35 @@ impl LiveView {
     /// # Errors
     /// As there.
     pub async fn for_append(store: &Store, user: Option<&CommitUser>) -> Result<Self> {
-        Self::open_with(store, user, false).await
+        Self::open_with(store, user, Holds::Numbers).await
     }
 
-    async fn open_with(
-        store: &Store,
-        user: Option<&CommitUser>,
-        holds_files: bool,
-    ) -> Result<Self> {
+    /// As [`LiveView::open`], for writers that compact: their files keep their value statistics, since a
+    /// file that only changes its level gets a new entry.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn for_compaction(store: &Store, user: Option<&CommitUser>) -> Result<Self> {
+        Self::open_with(store, user, Holds::Entries).await
+    }
+
+    /// Partition and bucket of everything that has files, in no order.
+    ///
+    /// # Errors
+    /// Faults of the store, unreadable metadata.
+    pub async fn all_buckets(&self) -> Result<Vec<(BinaryRow, BucketId)>> {
+        Ok(self.buckets().await?.files.keys().cloned().collect())
+    }
+
+    /// A schema of the table, old ones included.
+    ///
+    /// # Errors
+    /// Where it is not there or cannot be read.
+    pub async fn schema(&self, id: SchemaId) -> Result<TableSchema> {
+        self.inner.meta.schema(id).await
+    }
+
+    async fn open_with(store: &Store, user: Option<&CommitUser>, holds: Holds) -> Result<Self> {
         let env: Arc<dyn Env> = Arc::new(SystemEnv);
         let meta = Meta::new(store.clone(), env);
         crate::table::load_schema(store).await?;
@@ -89,7 +121,7 @@ impl LiveView {
                 meta,
                 base,
                 newest_committed,
-                holds_files,
+                holds,
                 buckets,
             }),
         })
@@ -139,7 +171,7 @@ impl LiveView {
         };
         let meta = &self.inner.meta;
         let manifests = meta.manifests(&base.snapshot).await?;
-        let holds_files = self.inner.holds_files;
+        let holds = self.inner.holds;
         visit_live(meta, &manifests, |entry| {
             if entry.total_buckets > 0 {
                 let total = entry.total_buckets;
@@ -160,14 +192,18 @@ impl LiveView {
             bucket.max_sequence_number = bucket
                 .max_sequence_number
                 .max(Some(file.max_sequence_number));
-            if holds_files {
-                file.value_stats = SimpleStats::empty();
-                bucket.files.push(file);
+            match holds {
+                Holds::Numbers => {}
+                Holds::Entries => bucket.files.push(file),
+                Holds::Files => {
+                    file.value_stats = SimpleStats::empty();
+                    bucket.files.push(file);
+                }
             }
             Ok(())
         })
         .await?;
-        if !holds_files {
+        if holds == Holds::Numbers {
             return Ok(buckets);
         }
         if let Some(index) = &base.snapshot.index_manifest {

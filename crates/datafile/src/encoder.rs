@@ -10,6 +10,7 @@
 use crate::dictionary;
 use crate::error::{Error, Result};
 use crate::int96;
+use crate::keyed::{KeyCollector, KeyedMeta};
 use crate::plan::{FilePlan, Inner};
 use crate::stats::Collector;
 use arrow::array::{Array, ArrayRef};
@@ -48,6 +49,8 @@ pub struct EncodedFile {
     pub value_stats: SimpleStats,
     /// Covered columns; `None` = all.
     pub value_stats_cols: Option<Vec<String>>,
+    /// Of a key-value file: what its entry says of its keys.
+    pub keyed: Option<KeyedMeta>,
 }
 
 /// Encodes one Parquet data file.
@@ -79,6 +82,7 @@ pub struct FileEncoder {
     writer: SerializedFileWriter<Vec<u8>>,
     state: State,
     stats: Collector,
+    keys: Option<KeyCollector>,
     row_count: u64,
     /// Bytes given away by `take_bytes`.
     taken: u64,
@@ -94,6 +98,16 @@ impl Dictionaries {
     pub fn choose(plan: &FilePlan, rows: &[RecordBatch], constant: &[String]) -> Self {
         let inner = plan.inner();
         let schema = SchemaDescriptor::new(inner.encoding_schema.clone());
+        let in_file: Vec<RecordBatch>;
+        let rows = match &inner.keyed {
+            Some(keyed) => {
+                let batches = rows.iter();
+                let batches = batches.filter_map(|b| keyed.to_file(b, &inner.file_rows).ok());
+                in_file = batches.collect();
+                &in_file
+            }
+            None => rows,
+        };
         let mut columns = dictionary::choose(&schema, rows, &inner.dictionary);
         for column in schema.columns() {
             let path = column.path();
@@ -165,6 +179,7 @@ impl FileEncoder {
                 held: 0,
             },
             stats: Collector::new(inner),
+            keys: inner.keyed.as_ref().map(KeyCollector::new),
             row_count: 0,
             taken: 0,
         })
@@ -190,6 +205,15 @@ impl FileEncoder {
         if batch.num_rows() == 0 {
             return Ok(());
         }
+        let in_file: RecordBatch;
+        let batch = match (&self.plan.inner().keyed, &mut self.keys) {
+            (Some(layout), Some(keys)) => {
+                keys.add(batch)?;
+                in_file = layout.to_file(batch, &self.plan.inner().file_rows)?;
+                &in_file
+            }
+            _ => batch,
+        };
         if let State::Sampling {
             batches,
             rows,
@@ -264,13 +288,18 @@ impl FileEncoder {
         self.end_row_group()?;
         self.writer.finish()?;
         let last_bytes = Bytes::from(std::mem::take(self.writer.inner_mut()));
-        let (value_stats, value_stats_cols) = self.stats.finish(self.plan.inner())?;
+        let stats = self.stats.finish(self.plan.inner())?;
+        let keyed = match (self.keys, stats.keys) {
+            (Some(keys), Some(key_stats)) => Some(keys.finish(key_stats)?),
+            _ => None,
+        };
         Ok(EncodedFile {
             size: self.taken + last_bytes.len() as u64,
             last_bytes,
             row_count: self.row_count,
-            value_stats,
-            value_stats_cols,
+            value_stats: stats.values,
+            value_stats_cols: stats.covered,
+            keyed,
         })
     }
 

@@ -33,11 +33,13 @@ mod dictionary;
 mod encoder;
 mod error;
 mod int96;
+mod keyed;
 mod normalise;
 mod plan;
 mod reader;
 mod stats;
 mod types;
+mod value;
 
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
@@ -46,10 +48,15 @@ pub mod fuzzing;
 pub use constant::constant;
 pub use encoder::{Dictionaries, EncodedFile, FileEncoder, slice_bytes};
 pub use error::{Error, Result};
+pub use keyed::{
+    KEY_PREFIX, KeyedMeta, SEQUENCE_NUMBER, SYSTEM_COLUMNS, VALUE_KIND, key_value_fields,
+    key_value_schema,
+};
 pub use normalise::{Normaliser, normalise};
 pub use plan::FilePlan;
 pub use reader::{FileReader, ReadAt, ReadPlan, read_parquet};
 pub use types::{FIELD_ID_KEY, arrow_schema, type_text};
+pub use value::value_at;
 
 /// The README's example runs.
 #[cfg(doctest)]

@@ -3,6 +3,7 @@
 //! Options are read here and nowhere else in this crate \[F-6.1]; rolling sizes belong to the writer.
 
 use crate::error::{Error, Result};
+use crate::keyed::{KeyLayout, SYSTEM_COLUMNS};
 use crate::types::{Use, arrow_fields, parquet_schema, type_text};
 use arrow::datatypes::{Schema, SchemaRef};
 use parquet::basic::{Compression, GzipLevel, ZstdLevel};
@@ -23,6 +24,9 @@ const ROW_GROUP_BYTES: usize = 32 << 20;
 /// Page size of Java's writer.
 const PAGE_BYTES: usize = 1 << 20;
 
+/// Statistics of key and system columns, whatever the table's mode is \[F-4.4].
+pub(crate) const KEY_STATS: StatsMode = StatsMode::Truncate(128);
+
 /// Everything that a [`FileEncoder`](crate::FileEncoder) needs to know, resolved once and shared by
 /// all files of a table.
 #[derive(Clone, Debug)]
@@ -32,9 +36,14 @@ pub struct FilePlan {
 
 #[derive(Debug)]
 pub(crate) struct Inner {
+    /// Columns of the file.
     pub(crate) fields: Vec<DataField>,
     /// Schema of the rows taken.
     pub(crate) rows: SchemaRef,
+    /// The same as columns of the file: key columns come in front.
+    pub(crate) file_rows: SchemaRef,
+    /// Files of a keyed table.
+    pub(crate) keyed: Option<KeyLayout>,
     /// Schema of the arrays given to the column encoders.
     pub(crate) encoding_arrow: SchemaRef,
     /// Parquet schema of the column encoders: as the file's, but `INT96` is twelve bytes.
@@ -79,7 +88,33 @@ impl FilePlan {
     /// [`Error::Option`] or [`Error::Model`] an option whose value means nothing.
     pub fn new(schema: &TableSchema) -> Result<Self> {
         let table = TableOptions::of(schema)?;
-        Self::resolve(&schema.fields, &table)
+        Self::resolve(&schema.fields, None, &table)
+    }
+
+    /// Resolves the key-value files of a table with a primary key \[F-6.2]. Batches are key-value
+    /// batches ([`key_value_schema`](crate::key_value_schema)) in key order.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn key_value(schema: &TableSchema) -> Result<Self> {
+        let table = TableOptions::of(schema)?;
+        Self::resolve_keyed(schema, &table)
+    }
+
+    /// The same for changelog files, which `changelog-file.format`, `.compression` and `.stats-mode`
+    /// may make different.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn changelog(schema: &TableSchema) -> Result<Self> {
+        let table = TableOptions::of(schema)?;
+        let table = table.for_changelog(&schema.options)?;
+        Self::resolve_keyed(schema, &table)
+    }
+
+    fn resolve_keyed(schema: &TableSchema, table: &TableOptions) -> Result<Self> {
+        let (layout, columns) = KeyLayout::of(schema, table.data_file.thin)?;
+        Self::resolve(&columns, Some(layout), table)
     }
 
     /// As [`new`](Self::new), of columns and options alone.
@@ -102,7 +137,11 @@ impl FilePlan {
         Self::new(&schema)
     }
 
-    fn resolve(fields: &[DataField], table: &TableOptions) -> Result<Self> {
+    fn resolve(
+        fields: &[DataField],
+        keyed: Option<KeyLayout>,
+        table: &TableOptions,
+    ) -> Result<Self> {
         let data_file = &table.data_file;
         if data_file.format != "parquet" {
             let reason = "only `parquet` files are written by this build";
@@ -118,16 +157,27 @@ impl FilePlan {
                 ),
             });
         }
+        let before_values = keyed.as_ref().map_or(0, |keyed| keyed.before_values);
         let stats_modes = fields.iter().enumerate().map(|(place, field)| {
-            let has_stats = has_stats(&field.data_type.logical);
-            if has_stats {
-                table.stats.mode_of(&field.name, place)
-            } else {
-                StatsMode::None
+            match has_stats(&field.data_type.logical) {
+                false => StatsMode::None,
+                // Key and system columns have a mode of their own [F-4.4].
+                true if place < before_values => KEY_STATS,
+                true => table.stats.mode_of(&field.name, place - before_values),
             }
         });
+        let file_rows = Arc::new(Schema::new(arrow_fields(fields, "", Use::Rows)?));
+        let repeated = before_values.saturating_sub(SYSTEM_COLUMNS);
+        let rows = match fields.get(repeated..) {
+            Some(taken) if repeated > 0 => {
+                Arc::new(Schema::new(arrow_fields(taken, "", Use::Rows)?))
+            }
+            _ => file_rows.clone(),
+        };
         let mut plan = Inner {
-            rows: Arc::new(Schema::new(arrow_fields(fields, "", Use::Rows)?)),
+            rows,
+            file_rows,
+            keyed,
             encoding_arrow: Arc::new(Schema::new(arrow_fields(fields, "", Use::Encoding)?)),
             encoding_schema: parquet_schema(fields, Use::Encoding)?,
             file_schema: parquet_schema(fields, Use::Rows)?,
@@ -160,7 +210,7 @@ impl FilePlan {
         })
     }
 
-    /// The columns.
+    /// The columns of the file.
     pub fn fields(&self) -> &[DataField] {
         &self.inner.fields
     }

@@ -5,7 +5,8 @@
 
 use crate::bounds;
 use crate::error::Result;
-use crate::plan::Inner;
+use crate::keyed::KeyLayout;
+use crate::plan::{Inner, KEY_STATS};
 use crate::types::is_int96;
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{DataType as Arrow, Float32Type, Float64Type};
@@ -26,6 +27,8 @@ pub(crate) struct Collector {
 struct Column {
     logical: LogicalType,
     mode: StatsMode,
+    /// It is a key column of its file: key statistics need its bounds.
+    key: bool,
     /// Index of its leaf in the Parquet schema; columns with leaves of their own have one.
     leaf: Option<usize>,
     nulls: i64,
@@ -39,17 +42,20 @@ struct Column {
 impl Collector {
     pub(crate) fn new(plan: &Inner) -> Self {
         let mut leaf = 0;
+        let keys: Vec<usize> = plan.keyed.iter().flat_map(KeyLayout::key_places).collect();
         let columns = plan
             .fields
             .iter()
             .zip(&plan.stats_modes)
-            .map(|(field, mode)| {
+            .enumerate()
+            .map(|(place, (field, mode))| {
                 let own = leaves(&field.data_type.logical);
                 let first = leaf;
                 leaf += own;
                 Column {
                     logical: field.data_type.logical.clone(),
                     mode: *mode,
+                    key: keys.contains(&place),
                     leaf: (own == 1 && crate::plan::has_stats(&field.data_type.logical))
                         .then_some(first),
                     nulls: 0,
@@ -104,7 +110,7 @@ impl Collector {
         let Some(column) = self.columns.iter_mut().find(|c| c.leaf == Some(leaf)) else {
             return;
         };
-        if !matches!(column.mode, StatsMode::Full | StatsMode::Truncate(_)) {
+        if !column.key && !matches!(column.mode, StatsMode::Full | StatsMode::Truncate(_)) {
             return;
         }
         match stats.and_then(|s| bounds_of(s, &column.logical)) {
@@ -132,40 +138,67 @@ impl Collector {
         }
     }
 
-    /// The statistics, and which columns they cover (`None` = all).
-    pub(crate) fn finish(self, plan: &Inner) -> Result<(SimpleStats, Option<Vec<String>>)> {
+    /// The statistics, and which columns they cover.
+    pub(crate) fn finish(self, plan: &Inner) -> Result<FileStats> {
+        let keys = match &plan.keyed {
+            None => None,
+            Some(layout) => {
+                let columns = layout.key_places().filter_map(|at| self.columns.get(at));
+                let columns = columns.map(|column| (column, KEY_STATS));
+                Some(simple_stats(columns)?)
+            }
+        };
         let covered = |mode: StatsMode| !plan.dense || mode != StatsMode::None;
-        let all = self.columns.iter().all(|c| covered(c.mode));
+        let before_values = plan.keyed.as_ref().map_or(0, |keyed| keyed.before_values);
+        let values = || self.columns.iter().skip(before_values);
+        let all = values().all(|c| covered(c.mode));
         let names: Vec<String> = plan
             .fields
             .iter()
-            .zip(&self.columns)
+            .skip(before_values)
+            .zip(values())
             .filter(|(_, c)| covered(c.mode))
             .map(|(f, _)| f.name.clone())
             .collect();
-        let (mut types, mut min, mut max, mut nulls) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for column in self.columns.into_iter().filter(|c| covered(c.mode)) {
-            types.push(column.logical.clone());
-            nulls.push((column.mode != StatsMode::None).then_some(column.nulls));
-            let (low, high) = match column.into_bounds() {
-                Some((low, high)) => (Some(low), Some(high)),
-                None => (None, None),
-            };
-            min.push(low);
-            max.push(high);
-        }
-        let stats = SimpleStats {
-            min_values: BinaryRow::from_datums(&min, &types)?,
-            max_values: BinaryRow::from_datums(&max, &types)?,
-            null_counts: Some(nulls),
-        };
-        Ok((stats, (!all).then_some(names)))
+        let columns = values().filter(|c| covered(c.mode)).map(|c| (c, c.mode));
+        Ok(FileStats {
+            values: simple_stats(columns)?,
+            covered: (!all).then_some(names),
+            keys,
+        })
     }
 }
 
+/// What is known of the columns of a finished file.
+pub(crate) struct FileStats {
+    pub(crate) values: SimpleStats,
+    /// Columns that `values` covers; `None` = all.
+    pub(crate) covered: Option<Vec<String>>,
+    /// Of the key columns, in a keyed table.
+    pub(crate) keys: Option<SimpleStats>,
+}
+
+fn simple_stats<'a>(columns: impl Iterator<Item = (&'a Column, StatsMode)>) -> Result<SimpleStats> {
+    let (mut types, mut min, mut max, mut nulls) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (column, mode) in columns {
+        types.push(column.logical.clone());
+        nulls.push((mode != StatsMode::None).then_some(column.nulls));
+        let (low, high) = match column.bounds(mode) {
+            Some((low, high)) => (Some(low), Some(high)),
+            None => (None, None),
+        };
+        min.push(low);
+        max.push(high);
+    }
+    Ok(SimpleStats {
+        min_values: BinaryRow::from_datums(&min, &types)?,
+        max_values: BinaryRow::from_datums(&max, &types)?,
+        null_counts: Some(nulls),
+    })
+}
+
 impl Column {
-    fn into_bounds(self) -> Option<(Datum, Datum)> {
+    fn bounds(&self, mode: StatsMode) -> Option<(Datum, Datum)> {
         // Java keeps no bounds of byte strings in Parquet files, nor of INT96 (1.4.2, observed).
         let bytes = matches!(
             self.logical,
@@ -178,14 +211,14 @@ impl Column {
             LogicalType::Float => Datum::Float(f32::NAN),
             _ => Datum::Double(f64::NAN),
         };
-        let (low, high) = match (self.bounds, self.nan) {
+        let (low, high) = match (self.bounds.clone(), self.nan) {
             (Some((low, _)), true) => (low, nan),
             // The encoder knows no bounds of a column of nothing but NaN.
             (None, true) => (nan.clone(), nan),
             (Some(bounds), false) if !self.unknown => bounds,
             _ => return None,
         };
-        self.mode.bounds(low, high)
+        mode.bounds(low, high)
     }
 }
 

@@ -20,6 +20,7 @@ pub mod error;
 pub mod ids;
 pub mod index_file;
 pub mod java_text;
+pub mod key_order;
 pub mod layout;
 pub mod manifest;
 pub mod options;
@@ -41,6 +42,7 @@ pub use datum::Datum;
 pub use error::Error;
 pub use ids::{BucketId, FieldId, Level, SchemaId, SnapshotId};
 pub use index_file::{DeletionVectorRange, GlobalIndex, IndexFileMeta, IndexManifestEntry};
+pub use key_order::KeyOrder;
 pub use manifest::{
     EntryKind, FileIdentity, LiveFiles, ManifestEntry, ManifestFile, ManifestSummary,
 };

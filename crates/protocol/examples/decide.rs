@@ -133,6 +133,7 @@ fn live(file: &FileChange) -> LiveFile {
         partition: file.partition,
         bucket: file.bucket,
         total_buckets: file.total_buckets,
+        place: file.place.clone(),
     }
 }
 
@@ -156,6 +157,8 @@ fn checkpoint(number: u8, file: u64) -> Result<Committable, Box<dyn Error>> {
         bucket: BucketId(0),
         total_buckets: -1,
         rows: 100,
+        place: None,
+        lifted: false,
     };
     Ok(Committable {
         user: CommitUser::new("orders-7f3a")?,

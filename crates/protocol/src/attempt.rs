@@ -77,6 +77,8 @@ pub struct Attempt {
     objects: Vec<ObjectId>,
     /// Objects that nothing can refer to any more.
     trash: Vec<ObjectId>,
+    /// Data files that nothing can refer to any more: outputs of compactions that lost.
+    lost: Vec<FileId>,
     after: After,
     step: Step,
 }
@@ -128,6 +130,7 @@ impl Attempt {
             merged: Vec::new(),
             objects: Vec::new(),
             trash: Vec::new(),
+            lost: Vec::new(),
             after: After::ReadLatest,
             step: Step::ReadLatest,
         };
@@ -390,6 +393,9 @@ impl Attempt {
             Half::Append => self.done.append = entry,
             Half::Compact => self.done.compact = entry,
         }
+        if self.half() == Half::Compact && self.doubtful.is_none() {
+            self.lost = self.lost_outputs();
+        }
         self.discard_draft();
         if !self.halves.is_empty() {
             self.halves.remove(0);
@@ -574,6 +580,14 @@ impl Attempt {
         let trash = std::mem::take(&mut self.trash);
         let mut garbage: Vec<Garbage> = trash.into_iter().map(Garbage::Object).collect();
         garbage.extend(more);
+        let settled = matches!(
+            outcome,
+            Outcome::Published(_) | Outcome::AlreadyPublished(_)
+        );
+        if settled {
+            let lost = std::mem::take(&mut self.lost);
+            garbage.extend(lost.into_iter().map(Garbage::File));
+        }
         garbage.sort_unstable();
         garbage.dedup();
         if garbage.is_empty() {

@@ -4,7 +4,9 @@
 //! digest, which `combine` computed once \[R-5].
 
 use crate::ids::{FileId, Half, PartitionId, Token};
-use tidegate_model::ids::{BucketId, SnapshotId};
+use std::sync::Arc;
+use tidegate_model::BinaryRow;
+use tidegate_model::ids::{BucketId, Level, SnapshotId};
 use tidegate_model::ids::{CommitIdentifier, CommitUser, Digest, Epoch, JobName};
 
 /// All that one checkpoint adds to a table.
@@ -103,6 +105,21 @@ pub struct FileChange {
     pub total_buckets: i32,
     /// Rows in it.
     pub rows: i64,
+    /// Where it stands in the levels of its bucket; `None` in tables without a key.
+    pub place: Option<Arc<Place>>,
+    /// An output that is one of the inputs with another level: the same object.
+    pub lifted: bool,
+}
+
+/// Where a file of a keyed table stands in its bucket \[F-6.8].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// Its level.
+    pub level: Level,
+    /// Its smallest key.
+    pub min_key: BinaryRow,
+    /// Its largest key.
+    pub max_key: BinaryRow,
 }
 
 /// One index file that comes or goes.

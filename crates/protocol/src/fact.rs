@@ -4,6 +4,7 @@
 //! at the time of the step that asked; an executor may answer from memory only what cannot change
 //! (content under an immutable name).
 
+use crate::committable::Place;
 use crate::ids::{FileId, ObjectId, PartitionId, Token};
 use crate::merge::ManifestSummary;
 use std::sync::Arc;
@@ -83,6 +84,8 @@ pub struct LiveFile {
     pub bucket: BucketId,
     /// Bucket count it was written with.
     pub total_buckets: i32,
+    /// Where it stands in the levels of its bucket; `None` in tables without a key.
+    pub place: Option<Arc<Place>>,
 }
 
 /// Answer to [`Step::Write`](crate::Step::Write): everything was made durable.

@@ -15,6 +15,8 @@
 //!     bucket: BucketId(0),
 //!     total_buckets: -1,
 //!     rows: 100,
+//!     place: None,
+//!     lifted: false,
 //! };
 //! let committable = Committable {
 //!     user: user.clone(),
@@ -92,7 +94,7 @@ pub mod merge;
 pub mod retain;
 
 pub use attempt::{Attempt, OutOfTurn};
-pub use committable::{Changes, Committable, FileChange, IndexChange, Seen};
+pub use committable::{Changes, Committable, FileChange, IndexChange, Place, Seen};
 pub use fact::{
     BaseFact, DeltaObjects, Fact, Garbage, LatestFact, LiveFile, SnapshotFact, Written,
 };

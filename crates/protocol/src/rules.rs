@@ -74,6 +74,10 @@ rules! {
     ConflictsFirst,
     /// \[R-15]: a compacted part whose inputs are dead is dropped, the rest goes on.
     DeadPartsDropped,
+    /// \[C-30]: a compacted part whose outputs would meet live files of their level is dropped.
+    LevelsDisjoint,
+    /// 10.5: what a compacted part that lost brought is deleted.
+    LostOutputsDeleted,
     /// \[C-11]: an empty commit makes no snapshot unless options say so.
     EmptyIgnored,
     /// \[C-11]: an append half that removes something is an OVERWRITE.

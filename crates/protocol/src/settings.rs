@@ -3,6 +3,7 @@
 //! Owns: values and defaults of Paimon's commit options, and the pure back-off \[C-20].
 
 use crate::rules::{Rule, Rules};
+use tidegate_model::KeyOrder;
 
 /// What to do with a committable that has no file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +29,8 @@ pub struct Settings {
     pub max_retry_wait_millis: u64,
     /// True for fixed buckets: bucket counts are compared with the base \[C-25].
     pub fixed_buckets: bool,
+    /// How keys compare, in a keyed table: files of one level above 0 must not meet \[C-30].
+    pub key_order: Option<KeyOrder>,
     /// Manifest merging.
     pub merge: crate::merge::MergeSettings,
     /// Snapshot ids read per `ReadHistory` step.
@@ -45,6 +48,7 @@ impl Default for Settings {
             min_retry_wait_millis: 10,
             max_retry_wait_millis: 10_000,
             fixed_buckets: false,
+            key_order: None,
             merge: crate::merge::MergeSettings::default(),
             history_chunk: 32,
             rules: Rules::default(),

@@ -203,6 +203,16 @@ pub struct DroppedPart {
     pub bucket: BucketId,
     /// Inputs that are not live any more.
     pub dead: Vec<FileId>,
+    /// Live files of the output level whose keys its outputs would meet \[C-30].
+    pub met: Vec<FileId>,
+}
+
+impl DroppedPart {
+    /// True where the base shows that it lost: its outputs are nobody's. Of a half that was overtaken, or
+    /// of which nobody can tell, they may be in use.
+    pub fn has_lost(&self) -> bool {
+        !self.dead.is_empty() || !self.met.is_empty()
+    }
 }
 
 /// Why a commit is fenced.

@@ -30,7 +30,7 @@ use crate::stop::StopSignal;
 use crate::task::enumerator::EnumeratorTask;
 use crate::task::source::SourceTask;
 use crate::task::writer::WriterTask;
-use crate::task::{Control, Event, SplitQueue};
+use crate::task::{Barrier, Control, Event, SplitQueue};
 
 /// How long tasks may take to give up what they hold when a run ends.
 const FAREWELL: Duration = Duration::from_secs(10);
@@ -354,7 +354,8 @@ impl Coordinator<'_> {
         self.alignment.begin(id, kind);
         for control in &self.controls {
             // A task that is gone shows in the join set.
-            let _ = control.send(Control::Barrier(id));
+            let last = kind == RecordKind::EndOfInput;
+            let _ = control.send(Control::Barrier(Barrier { id, last }));
         }
         if self.ending.is_some() {
             self.last = Last::Running(id);

@@ -48,6 +48,10 @@ pub trait Writer: Send {
     /// May be empty.
     fn prepare<'a>(&'a mut self) -> BoxFuture<'a, Result<Vec<Message>, SinkError>>;
 
+    /// No more rows will come: the next [`Writer::prepare`] is the last one and waits for work that is
+    /// still under way beside the rows, such as compactions. Nothing to do for most writers.
+    fn end_of_input(&mut self) {}
+
     /// Gives up: deletes what was written since the last `prepare`. What was handed over stays.
     fn abort<'a>(&'a mut self) -> BoxFuture<'a, Result<(), SinkError>>;
 }

@@ -43,7 +43,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod compact;
 mod error;
+pub mod lsm;
 mod stream;
 pub mod system;
 mod table;
@@ -52,6 +54,7 @@ mod values;
 pub mod verify;
 mod warehouse;
 
+pub use compact::{CompactOptions, CompactReport};
 pub use error::{Error, Result};
 pub use stream::{Stream, StreamBuilder};
 pub use table::{TABLE_PATH, Table};

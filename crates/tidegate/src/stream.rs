@@ -105,7 +105,7 @@ impl StreamBuilder {
             })
             .await?;
         crate::table::remove_leftovers(self.table.store()).await;
-        let mut committer = PaimonCommitter::open(self.table.store().clone(), run.clone()).await?;
+        let mut committer = target.open_committer(&run).await?;
         let mut newest = record.as_ref().and_then(|r| r.newest_published.clone());
         let mut visible = false;
         match &record {
@@ -203,7 +203,7 @@ fn told(mismatch: &Mismatch) -> String {
     }
 }
 
-fn stopped(outcome: Outcome) -> Error {
+pub(crate) fn stopped(outcome: Outcome) -> Error {
     let (kind, why) = match outcome {
         Outcome::Fenced(why) => (ErrorKind::Fenced, why),
         Outcome::Refused(why) => (ErrorKind::Refused, why),
@@ -423,6 +423,7 @@ impl Stream {
     pub async fn finish(mut self) -> Result<Option<Published>> {
         self.settle().await?;
         let takes_over = self.left_behind().await?;
+        self.writer.end_of_input();
         self.take(RecordKind::EndOfInput, takes_over).await?;
         self.settle_with(takes_over).await?;
         self.committer.leave_note().await?;
@@ -443,7 +444,7 @@ impl Stream {
     }
 }
 
-fn host() -> String {
+pub(crate) fn host() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map(|name| name.trim().to_owned())
         .or_else(|_| std::env::var("HOSTNAME"))
@@ -451,7 +452,7 @@ fn host() -> String {
 }
 
 /// For people only; no decision looks at it.
-fn now_millis() -> i64 {
+pub(crate) fn now_millis() -> i64 {
     use std::time::{SystemTime, UNIX_EPOCH};
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))

@@ -123,6 +123,11 @@ impl Table {
         })
     }
 
+    /// The same table seen under another schema.
+    pub(crate) fn replaced(self, schema: Arc<TableSchema>) -> Self {
+        Self { schema, ..self }
+    }
+
     /// For messages: `shop.orders`, or the URL it was opened by.
     pub fn name(&self) -> &str {
         &self.name

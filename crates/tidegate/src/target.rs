@@ -9,14 +9,18 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use tidegate_commit::{LiveView, PaimonCommitter};
+use tidegate_commit::{LiveView, LostCompactions, PaimonCommitter};
 use tidegate_model::schema::BucketMode;
-use tidegate_model::{TableSchema, WritePlan};
+use tidegate_model::{BinaryRow, BucketView, SchemaId, TableOptions, TableSchema, WritePlan};
 use tidegate_sink::{
-    BoxFuture, CleanReport, Committable, Committer, Message, Rows, Run, RunPrefix, SinkError,
-    Target, Writer, WriterMemory, WriterSet,
+    BoxFuture, CleanReport, CommitUser, Committable, Committer, Message, Rows, Run, RunPrefix,
+    SinkError, Target, Writer, WriterMemory, WriterSet,
 };
-use tidegate_writer::{AppendWriter, ChannelRouter, MemoryBudget, WriterOptions};
+use tidegate_storage::Store;
+use tidegate_writer::{
+    AppendWriter, ChannelRouter, Compactor, GroupKey, KeyedWriter, MemoryBudget, WriterError,
+    WriterOptions,
+};
 
 use crate::error::{Error, Result};
 use crate::table::Table;
@@ -49,6 +53,10 @@ pub struct TableTarget {
     options: TargetOptions,
     arrow: SchemaRef,
     memory: WriterMemory,
+    /// The compaction thread of its writers; only where they compact.
+    compactor: Option<Compactor>,
+    /// What its committers tell its writers.
+    lost: Arc<LostCompactions>,
 }
 
 /// What writers of a table remember; an error where this build cannot write it rightly, naming the
@@ -59,12 +67,18 @@ pub(crate) fn writer_memory(schema: &TableSchema, name: &str) -> Result<WriterMe
             "table `{name}` cannot be written: {why}"
         )));
     }
+    if !schema.is_append() {
+        // What rows of a key become must be known before the first one is written.
+        tidegate_merge::MergeSpec::new(schema)
+            .map_err(|e| Error::Config(format!("table `{name}` cannot be written: {e}")))?;
+    }
     match schema.bucket_mode()? {
         BucketMode::Unaware => Ok(WriterMemory::Nothing),
         BucketMode::Fixed(_) => Ok(WriterMemory::BucketState),
         BucketMode::Dynamic | BucketMode::CrossPartition | BucketMode::Postpone => {
             Err(Error::Config(format!(
-                "table `{name}` has a primary key; this build writes append tables"
+                "table `{name}` has a primary key and no fixed number of buckets, which cannot be \
+                 written yet; set the option 'bucket' to a number"
             )))
         }
     }
@@ -76,11 +90,18 @@ impl TableTarget {
         let memory = writer_memory(schema, table.name())?;
         let arrow = tidegate_datafile::arrow_schema(&schema.fields)
             .map_err(|e| Error::Config(format!("table `{}`: {e}", table.name())))?;
+        let write_only = TableOptions::of(schema)?.write_only;
+        let compactor = match schema.is_append() || write_only {
+            true => None,
+            false => Some(Compactor::new(&options.budget).map_err(SinkError::from)?),
+        };
         Ok(Self {
             table,
             options,
             arrow: Arc::new(arrow),
             memory,
+            compactor,
+            lost: Arc::default(),
         })
     }
 
@@ -95,6 +116,14 @@ impl TableTarget {
         &self.arrow
     }
 
+    /// Opens the committer of a run; it tells the writers of buckets whose compaction was left out.
+    pub(crate) async fn open_committer(&self, run: &Run) -> Result<PaimonCommitter, SinkError> {
+        let store = self.table.store().clone();
+        let mut committer = PaimonCommitter::open(store, run.clone()).await?;
+        committer.tell_lost(Arc::clone(&self.lost));
+        Ok(committer)
+    }
+
     /// Opens one writer of a run on the table as it is now.
     pub(crate) async fn writer(&self, run: &Run) -> Result<TableWriter> {
         let views = self.views(run).await?;
@@ -106,8 +135,17 @@ impl TableTarget {
         Ok(match self.memory {
             WriterMemory::Nothing => None,
             WriterMemory::BucketState => {
-                let view = LiveView::for_append(self.table.store(), Some(&run.user)).await?;
-                Some(Arc::new(Views(view)))
+                let (store, user) = (self.table.store(), Some(&run.user));
+                let view = match self.compactor {
+                    None => LiveView::for_append(store, user).await?,
+                    Some(_) => LiveView::for_compaction(store, user).await?,
+                };
+                Some(Arc::new(Views {
+                    view,
+                    store: store.clone(),
+                    user: run.user.clone(),
+                    lost: Arc::clone(&self.lost),
+                }))
             }
         })
     }
@@ -123,7 +161,10 @@ impl TableTarget {
             schema: schema.clone(),
             file_prefix: format!("{prefix}{}", run.prefix),
         };
-        let mut options = WriterOptions::default();
+        let mut options = WriterOptions {
+            compactor: self.compactor.clone(),
+            ..WriterOptions::default()
+        };
         if let Some(directory) = &self.options.spill_directory {
             options.spill_directory.clone_from(directory);
         }
@@ -131,50 +172,115 @@ impl TableTarget {
             options.spill_limit = limit;
         }
         let store = self.table.store().clone().with_tag(&run.prefix.0);
-        let writer = AppendWriter::open(&plan, store, views, &self.options.budget, options)
-            .map_err(SinkError::from)?;
-        Ok(TableWriter(writer))
+        let budget = &self.options.budget;
+        let writer = match (schema.is_append(), views) {
+            (true, views) => AppendWriter::open(&plan, store, views, budget, options)
+                .map(|writer| TableWriter::Append(Box::new(writer))),
+            (false, Some(views)) => KeyedWriter::open(&plan, store, views, budget, options)
+                .map(|writer| TableWriter::Keyed(Box::new(writer))),
+            (false, None) => Err(WriterError::Config(
+                "a keyed table without bucket views".to_owned(),
+            )),
+        };
+        Ok(writer.map_err(SinkError::from)?)
     }
 }
 
 /// Answers writers of fixed buckets out of the snapshot that recovery has just published.
-struct Views(LiveView);
+struct Views {
+    view: LiveView,
+    store: Store,
+    user: CommitUser,
+    lost: Arc<LostCompactions>,
+}
+
+impl Views {
+    async fn of(view: &LiveView, buckets: &[GroupKey]) -> Result<Vec<BucketView>, SinkError> {
+        let mut views = Vec::with_capacity(buckets.len());
+        for key in buckets {
+            views.push(view.bucket(&key.partition, key.bucket).await?);
+        }
+        Ok(views)
+    }
+}
 
 impl tidegate_writer::BucketViews for Views {
     fn views<'a>(
         &'a self,
-        buckets: &'a [tidegate_writer::GroupKey],
-    ) -> BoxFuture<'a, Result<Vec<tidegate_model::BucketView>, SinkError>> {
+        buckets: &'a [GroupKey],
+    ) -> BoxFuture<'a, Result<Vec<BucketView>, SinkError>> {
+        Box::pin(Self::of(&self.view, buckets))
+    }
+
+    fn fresh_views<'a>(
+        &'a self,
+        buckets: &'a [GroupKey],
+    ) -> BoxFuture<'a, Result<Vec<BucketView>, SinkError>> {
         Box::pin(async move {
-            let mut views = Vec::with_capacity(buckets.len());
-            for key in buckets {
-                views.push(self.0.bucket(&key.partition, key.bucket).await?);
-            }
-            Ok(views)
+            let view = LiveView::for_compaction(&self.store, Some(&self.user)).await?;
+            Self::of(&view, buckets).await
         })
+    }
+
+    fn take_lost(&self, mine: &dyn Fn(&GroupKey) -> bool) -> Vec<GroupKey> {
+        let key = |partition: &BinaryRow, bucket| GroupKey {
+            partition: partition.clone(),
+            bucket,
+        };
+        let taken = self.lost.take(|p, b| mine(&key(p, b)));
+        taken.iter().map(|(p, b)| key(p, *b)).collect()
+    }
+
+    fn schema(&self, id: SchemaId) -> BoxFuture<'_, Result<Arc<TableSchema>, SinkError>> {
+        Box::pin(async move { Ok(Arc::new(self.view.schema(id).await?)) })
     }
 }
 
 /// A writer whose messages are bytes.
-pub(crate) struct TableWriter(AppendWriter);
+pub(crate) enum TableWriter {
+    Append(Box<AppendWriter>),
+    Keyed(Box<KeyedWriter>),
+}
 
 impl Writer for TableWriter {
     type Batch = RecordBatch;
 
     fn write<'a>(&'a mut self, rows: Rows<RecordBatch>) -> BoxFuture<'a, Result<(), SinkError>> {
-        Box::pin(async move { Ok(self.0.write_rows(rows).await?) })
+        Box::pin(async move {
+            match self {
+                Self::Append(writer) => writer.write_rows(rows).await?,
+                Self::Keyed(writer) => writer.write_rows(rows).await?,
+            }
+            Ok(())
+        })
     }
 
     fn prepare<'a>(&'a mut self) -> BoxFuture<'a, Result<Vec<Message>, SinkError>> {
         Box::pin(async move {
-            let messages = self.0.prepare().await?;
+            let messages = match self {
+                Self::Append(writer) => writer.prepare().await?,
+                Self::Keyed(writer) => writer.prepare().await?,
+            };
             let bytes = messages.iter().map(tidegate_commit::committable::message);
             Ok(bytes.collect::<Result<_, _>>()?)
         })
     }
 
+    fn end_of_input(&mut self) {
+        match self {
+            Self::Append(_) => {}
+            Self::Keyed(writer) => writer.end_of_input(),
+        }
+    }
+
     fn abort<'a>(&'a mut self) -> BoxFuture<'a, Result<(), SinkError>> {
-        Box::pin(async move { Ok(self.0.abort().await?) })
+        Box::pin(async move {
+            match self {
+                Self::Append(writer) => writer.abort().await?,
+                Self::Keyed(writer) => writer.abort().await?,
+            }
+            Ok(())
+        })
     }
 }
 
@@ -201,7 +307,7 @@ impl Target for TableTarget {
         run: &'a Run,
     ) -> BoxFuture<'a, Result<Box<dyn Committer>, SinkError>> {
         Box::pin(async move {
-            let committer = PaimonCommitter::open(self.table.store().clone(), run.clone()).await?;
+            let committer = self.open_committer(run).await?;
             Ok(Box::new(committer) as Box<dyn Committer>)
         })
     }

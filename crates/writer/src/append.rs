@@ -11,26 +11,26 @@ use std::sync::atomic::AtomicU64;
 use arrow::record_batch::RecordBatch;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tidegate_datafile::{FilePlan, Normaliser};
-use tidegate_model::layout::{DataFileName, PartitionPaths, bucket_dir};
+use tidegate_model::layout::DataFileName;
 use tidegate_model::options::{TableOptions, unsupported_for_write};
 use tidegate_model::{
-    BucketView, CommitMessage, CompactIncrement, DataFileMeta, DataIncrement, TableSchema,
-    WritePlan,
+    CommitMessage, CompactIncrement, DataFileMeta, DataIncrement, TableSchema, WritePlan,
 };
 use tidegate_sink::{BoxFuture, RowKind, Rows};
-use tidegate_storage::{Scheme, Store};
+use tidegate_storage::Store;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use crate::budget::{BudgetShare, MemoryBudget, Reservation};
 use crate::core::{Core, Drain, Flushed, Group, WriterMetrics};
+use crate::directories::{Directories, next_sequence};
 use crate::error::{Result, WriterError};
 use crate::files::Files;
 use crate::generation::{Arranged, Generation};
 use crate::route::{GroupId, GroupKey, Router};
 use crate::settings::WriterOptions;
 use crate::standing::{Summary, Touched};
-use crate::uploads::Uploads;
+use crate::uploads::{Uploads, part_bytes};
 use crate::views::BucketViews;
 use crate::worker::Worker;
 
@@ -118,13 +118,6 @@ enum Draining {
     Under(Drain),
 }
 
-/// Where files of a group go.
-#[derive(Debug)]
-struct Directories {
-    paths: PartitionPaths,
-    below: String,
-}
-
 impl AppendWriter {
     /// Opens a writer below the root of `store`, which is the table's folder. Must be called inside
     /// a Tokio runtime, which sends the files; encoding has a thread of its own. `views` may be absent only for tables
@@ -140,6 +133,11 @@ impl AppendWriter {
         options: WriterOptions,
     ) -> Result<Self> {
         let schema = Arc::clone(&plan.schema);
+        if !schema.is_append() {
+            return Err(WriterError::Config(
+                "a table with a primary key is written by KeyedWriter".to_owned(),
+            ));
+        }
         if let Some(why) = unsupported_for_write(&schema) {
             return Err(WriterError::Config(why));
         }
@@ -170,11 +168,7 @@ impl AppendWriter {
             &table.compression,
             table.suffix_includes_compression,
         );
-        let paths = schema
-            .partition_paths()
-            .map_err(|e| WriterError::Config(e.to_string()))?;
-        let below = table.path_directory.clone().unwrap_or_default();
-        let directories = Directories { paths, below };
+        let directories = Directories::new(&schema, &table)?;
         let files = Arc::new(Files {
             plan: file_plan,
             schema_id: schema.id,
@@ -344,10 +338,10 @@ impl AppendWriter {
             let mut found = found.into_iter();
             let mut counters = Vec::with_capacity(count);
             for key in unknown {
-                let view = found
-                    .next()
-                    .filter(|view| view.bucket == key.bucket && view.partition == key.partition);
-                let next = self.first_sequence(&key, view)?;
+                let view = found.next();
+                let wanted = self.router.total_buckets();
+                let view = self.directories.checked(&key, view, wanted)?;
+                let next = next_sequence(&view);
                 counters.push((
                     key,
                     Counter {
@@ -362,33 +356,6 @@ impl AppendWriter {
             .iter()
             .map(|key| self.counters.get(key).map_or(0, |c| c.next))
             .collect())
-    }
-
-    fn first_sequence(&self, key: &GroupKey, view: Option<BucketView>) -> Result<i64> {
-        let Some(view) = view else {
-            return Err(WriterError::Config(
-                "the provider of bucket views answered for other buckets than it was asked"
-                    .to_owned(),
-            ));
-        };
-        let wanted = self.router.total_buckets();
-        match view.total_buckets {
-            Some(found) if found != wanted => {
-                let path = self.directories.paths.path(&key.partition)?;
-                let partition = match path.as_str() {
-                    "" => "table".to_owned(),
-                    path => format!("partition {path}"),
-                };
-                Err(WriterError::BucketCount {
-                    partition,
-                    wanted,
-                    found,
-                })
-            }
-            _ => Ok(view
-                .max_sequence_number
-                .map_or(0, |max| max.saturating_add(1))),
-        }
     }
 
     /// Holds the batch, making room first.
@@ -759,14 +726,6 @@ impl AppendWriter {
     }
 }
 
-/// Bytes of a part: remote stores want at least 5 MiB, and every open file may hold one back.
-fn part_bytes(store: &Store, allowance: usize) -> usize {
-    match store.capabilities().scheme {
-        Scheme::File | Scheme::Memory => (allowance / 64).clamp(64 << 10, 1 << 20),
-        _ => (allowance / 64).clamp(5 << 20, 8 << 20),
-    }
-}
-
 impl Drop for AppendWriter {
     /// Nothing that is under way shall become a file that nobody knows.
     fn drop(&mut self) {
@@ -781,17 +740,5 @@ impl std::fmt::Debug for AppendWriter {
             .field("groups", &self.known)
             .field("metrics", &self.metrics)
             .finish_non_exhaustive()
-    }
-}
-
-impl Directories {
-    fn of(&self, key: &GroupKey) -> Result<String> {
-        let partition = self.paths.path(&key.partition)?;
-        let bucket = bucket_dir(key.bucket);
-        Ok(tidegate_model::layout::join([
-            self.below.as_str(),
-            &partition,
-            &bucket,
-        ]))
     }
 }

@@ -45,6 +45,10 @@ pub struct WriterMetrics {
     pub spilled_runs: u64,
     /// Bytes written to local disk.
     pub spilled_bytes: u64,
+    /// Compactions that were done.
+    pub compactions: u64,
+    /// How often a barrier waited for a compaction because a bucket had too many sorted runs.
+    pub stalls: u64,
     /// How often everything was closed before the barrier, because the spill disk was full: each
     /// costs one more file per partition and bucket.
     pub early_hand_overs: u64,
@@ -576,7 +580,7 @@ fn write_block(run: &mut RunWriter, generation: &Generation, block: &mut Vec<Par
 }
 
 /// Rows to give to an encoder at once.
-fn step_rows(rows: &RecordBatch, target_size: u64) -> usize {
+pub(crate) fn step_rows(rows: &RecordBatch, target_size: u64) -> usize {
     let row_bytes = (slice_bytes(rows) / rows.num_rows().max(1)).max(1);
     let step_bytes = usize::try_from(target_size / STEPS_PER_FILE).unwrap_or(usize::MAX);
     (step_bytes / row_bytes).clamp(1, STEP_ROWS)

@@ -89,6 +89,25 @@ pub enum WriterError {
         /// Arrow's error.
         source: ArrowError,
     },
+    /// Rows of a key could not be merged: the rows, or an engine that does not take them.
+    #[error("merging rows of a key: {0}")]
+    Merge(Box<tidegate_merge::Error>),
+    /// A data file that a compaction takes in could not be read.
+    #[error("data file {path} cannot be read for a compaction: {source}")]
+    Read {
+        /// Path below the table.
+        path: String,
+        /// The reader's error.
+        source: Box<DataFileError>,
+    },
+    /// The files of a bucket are not what a tree of sorted runs may have.
+    #[error("{bucket}: {source}; let `tidegate verify` look at the table")]
+    Levels {
+        /// The bucket's folder.
+        bucket: String,
+        /// What is wrong.
+        source: Box<tidegate_lsm::Error>,
+    },
     /// A background task died; a bug or a runtime that is shutting down.
     #[error("{what} ended early: {reason}")]
     Task {
@@ -120,7 +139,14 @@ impl WriterError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Config(_) => ErrorKind::Config,
-            Self::Rows(_) | Self::Partition(_) | Self::Encode { .. } => ErrorKind::Data,
+            Self::Rows(_) | Self::Partition(_) | Self::Encode { .. } | Self::Merge(_) => {
+                ErrorKind::Data
+            }
+            Self::Levels { .. } => ErrorKind::Corrupt,
+            Self::Read { source, .. } => match source.as_ref() {
+                DataFileError::Read { .. } => ErrorKind::Transient,
+                _ => ErrorKind::Corrupt,
+            },
             Self::Arrow { .. } => ErrorKind::Data,
             Self::BucketCount { .. } => ErrorKind::Refused,
             Self::Views { source, .. } => source.kind(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::record_batch::RecordBatch;
-use tidegate_datafile::{Dictionaries, FileEncoder, FilePlan};
+use tidegate_datafile::{Dictionaries, FileEncoder, FilePlan, KeyedMeta};
 use tidegate_model::layout::DataFileName;
 use tidegate_model::options::DataFileOptions;
 use tidegate_model::{BinaryRow, DataFileMeta, FileSource, Level, SchemaId, SimpleStats};
@@ -43,6 +43,8 @@ pub(crate) struct OpenFile {
     name: String,
     path: String,
     first_sequence: i64,
+    level: Level,
+    source: FileSource,
     sending: Option<Sending>,
     charge: Reservation,
     /// What it is counted with at least.
@@ -81,6 +83,8 @@ impl Files {
             path: format!("{directory}/{name}"),
             name,
             first_sequence,
+            level: Level(0),
+            source: FileSource::Append,
             sending: None,
             charge: self.share.take(self.encoder_bytes),
             least: self.encoder_bytes,
@@ -96,6 +100,15 @@ fn encoding(file: &str) -> impl FnOnce(tidegate_datafile::Error) -> WriterError 
 }
 
 impl OpenFile {
+    /// It becomes a file of that level, made by whom.
+    pub(crate) fn of(self, level: Level, source: FileSource) -> Self {
+        Self {
+            level,
+            source,
+            ..self
+        }
+    }
+
     /// Rows so far.
     pub(crate) fn rows(&self) -> u64 {
         self.encoder.row_count()
@@ -180,6 +193,8 @@ impl OpenFile {
             sending,
             mut charge,
             path,
+            level,
+            source,
             ..
         } = self;
         let mut sending = sending.unwrap_or_else(|| uploads.begin(path));
@@ -188,10 +203,7 @@ impl OpenFile {
         charge.resize(last);
         sending.push(uploads, file.last_bytes, charge);
         let rows = i64::try_from(file.row_count).unwrap_or(i64::MAX);
-        let meta = DataFileMeta {
-            file_name: name,
-            file_size: i64::try_from(file.size).unwrap_or(i64::MAX),
-            row_count: rows,
+        let keyed = file.keyed.unwrap_or_else(|| KeyedMeta {
             min_key: BinaryRow::empty(),
             max_key: BinaryRow::empty(),
             key_stats: SimpleStats {
@@ -199,16 +211,27 @@ impl OpenFile {
                 max_values: BinaryRow::empty(),
                 null_counts: Some(Vec::new()),
             },
-            value_stats: file.value_stats,
             min_sequence_number: first_sequence,
             max_sequence_number: first_sequence + rows - 1,
+            delete_row_count: 0,
+        });
+        let meta = DataFileMeta {
+            file_name: name,
+            file_size: i64::try_from(file.size).unwrap_or(i64::MAX),
+            row_count: rows,
+            min_key: keyed.min_key,
+            max_key: keyed.max_key,
+            key_stats: keyed.key_stats,
+            value_stats: file.value_stats,
+            min_sequence_number: keyed.min_sequence_number,
+            max_sequence_number: keyed.max_sequence_number,
             schema_id: files.schema_id,
-            level: Level(0),
+            level,
             extra_files: Vec::new(),
             creation_time_millis: Some(files.clock.local_millis()),
-            delete_row_count: Some(0),
+            delete_row_count: Some(i64::try_from(keyed.delete_row_count).unwrap_or(i64::MAX)),
             embedded_index: None,
-            file_source: Some(FileSource::Append),
+            file_source: Some(source),
             value_stats_cols: file.value_stats_cols,
             external_path: None,
             first_row_id: None,

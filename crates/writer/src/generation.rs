@@ -80,6 +80,18 @@ impl Arranged {
         Ok(Self { batch, groups })
     }
 
+    /// The same rows as another batch, made of them and of where each group's stand.
+    pub(crate) fn rebuilt(
+        self,
+        make: impl FnOnce(&RecordBatch, &[RoutedGroup]) -> Result<RecordBatch>,
+    ) -> Result<Self> {
+        let batch = make(&self.batch, &self.groups)?;
+        Ok(Self {
+            batch,
+            groups: self.groups,
+        })
+    }
+
     /// Rows.
     pub(crate) fn rows(&self) -> usize {
         self.batch.num_rows()

@@ -142,7 +142,7 @@ struct Scratch {
 }
 
 impl Router {
-    /// A router for a table without primary key.
+    /// A router for a table without primary key, or with one and fixed buckets.
     ///
     /// # Errors
     /// [`WriterError::Config`] names the option or column that does not fit.
@@ -361,18 +361,21 @@ impl Buckets {
     fn new(schema: &TableSchema) -> Result<Self> {
         let config = |text: String| Err(WriterError::Config(text));
         let options = TableOptions::of(schema).map_err(|e| WriterError::Config(e.to_string()))?;
-        if !schema.primary_keys.is_empty() {
-            return config("tables with a primary key need a merging writer".to_owned());
-        }
         let (count, function, names) =
             (options.bucket, options.bucket_function, options.bucket_keys);
-        if count == -1 {
+        if count == -1 && schema.is_append() {
             return Ok(Self::Unaware);
         }
         if count < 1 {
-            return config(format!(
-                "option bucket = {count}: a table without primary key has -1 or a positive number"
-            ));
+            return config(match schema.is_append() {
+                true => format!(
+                    "option bucket = {count}: a table without primary key has -1 or a positive number"
+                ),
+                false => format!(
+                    "option bucket = {count}: keyed tables are written with a fixed number of \
+                     buckets; set bucket to a positive number"
+                ),
+            });
         }
         if names.is_empty() {
             return config(format!(

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use crate::keyed::Compactor;
+
 /// Gives the creation time of data files; injected, so that tests can choose it.
 pub trait Clock: Send + Sync + std::fmt::Debug {
     /// The local wall clock in milliseconds since 1970-01-01T00:00:00, as if it were UTC
@@ -41,6 +43,8 @@ pub struct WriterOptions {
     pub uuid: Uuid,
     /// Creation times.
     pub clock: Arc<dyn Clock>,
+    /// The compaction thread that writers of keyed tables share; a writer without one starts its own.
+    pub compactor: Option<Compactor>,
 }
 
 impl Default for WriterOptions {
@@ -52,6 +56,7 @@ impl Default for WriterOptions {
             encoder_bytes: 1 << 20,
             uuid: Uuid::new_v4(),
             clock: Arc::new(SystemClock),
+            compactor: None,
         }
     }
 }

@@ -245,28 +245,50 @@ impl Cursor {
         schema: &SchemaRef,
         mut each: impl FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
-        let rest = run.entries.get(self.next..).unwrap_or_default();
-        self.next += rest.iter().take_while(|e| e.group < group).count();
-        while let Some(entry) = run.entries.get(self.next).filter(|e| e.group == group) {
-            let block = match &self.block {
-                Some((number, block)) if *number == entry.block => block.clone(),
-                _ => {
-                    // The old block goes before the new one comes.
-                    self.block = None;
-                    let block = run.read(entry.block, schema)?;
-                    self.block = Some((entry.block, block.clone()));
-                    block
-                }
-            };
-            let (start, rows) = (entry.start as usize, entry.rows as usize);
-            if start.saturating_add(rows) > block.num_rows() {
-                let what = format!("a block of {} rows, not {}", block.num_rows(), start + rows);
-                return Err(lost(ArrowError::IpcError(what)));
-            }
-            each(block.slice(start, rows))?;
-            self.next += 1;
+        while let Some(rows) = self.next_of(run, group, schema)? {
+            each(rows)?;
         }
         Ok(())
+    }
+
+    /// True where the run holds rows of `group` that were not handed out; groups before it are passed
+    /// over.
+    pub(crate) fn has(&mut self, run: &Run, group: GroupId) -> bool {
+        let rest = run.entries.get(self.next..).unwrap_or_default();
+        self.next += rest.iter().take_while(|e| e.group < group).count();
+        run.entries.get(self.next).is_some_and(|e| e.group == group)
+    }
+
+    /// The next rows of `group`; `None` after the last ones.
+    pub(crate) fn next_of(
+        &mut self,
+        run: &Run,
+        group: GroupId,
+        schema: &SchemaRef,
+    ) -> Result<Option<RecordBatch>> {
+        if !self.has(run, group) {
+            return Ok(None);
+        }
+        let Some(entry) = run.entries.get(self.next) else {
+            return Ok(None);
+        };
+        let block = match &self.block {
+            Some((number, block)) if *number == entry.block => block.clone(),
+            _ => {
+                // The old block goes before the new one comes.
+                self.block = None;
+                let block = run.read(entry.block, schema)?;
+                self.block = Some((entry.block, block.clone()));
+                block
+            }
+        };
+        let (start, rows) = (entry.start as usize, entry.rows as usize);
+        if start.saturating_add(rows) > block.num_rows() {
+            let what = format!("a block of {} rows, not {}", block.num_rows(), start + rows);
+            return Err(lost(ArrowError::IpcError(what)));
+        }
+        self.next += 1;
+        Ok(Some(block.slice(start, rows)))
     }
 
     /// A cursor that stands before `group`.

@@ -4,17 +4,26 @@
 //! requests under way, and the list of everything begun, so that an abort can remove it. Bytes stay
 //! charged to the budget until the store has them.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use tidegate_storage::{Store, Upload, UploadOptions};
+use tidegate_storage::{Scheme, Store, Upload, UploadOptions};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
 use crate::budget::Reservation;
 use crate::error::{Result, WriterError};
+
+/// Bytes of a part: remote stores want at least 5 MiB, and every open file may hold one back.
+pub(crate) fn part_bytes(store: &Store, allowance: usize) -> usize {
+    match store.capabilities().scheme {
+        Scheme::File | Scheme::Memory => (allowance / 64).clamp(64 << 10, 1 << 20),
+        _ => (allowance / 64).clamp(5 << 20, 8 << 20),
+    }
+}
 
 /// All uploads of a writer between two hand-overs. Clones are the same.
 #[derive(Clone, Debug)]
@@ -146,6 +155,11 @@ impl Uploads {
     /// All files begun were handed over.
     pub(crate) fn handed_over(&self) {
         lock(&self.shared.begun).clear();
+    }
+
+    /// These of the files begun were handed over, or are somebody else's to delete.
+    pub(crate) fn let_go(&self, paths: &HashSet<String>) {
+        lock(&self.shared.begun).retain(|path| !paths.contains(path));
     }
 
     /// The paths of all files begun since they were last handed over.

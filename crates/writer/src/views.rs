@@ -1,7 +1,9 @@
 //! What a writer asks of the table, and nothing else.
 
-use tidegate_model::BucketView;
-use tidegate_sink::{BoxFuture, SinkError};
+use std::sync::Arc;
+
+use tidegate_model::{BucketView, SchemaId, TableSchema};
+use tidegate_sink::{BoxFuture, ErrorKind, SinkError};
 
 use crate::route::GroupKey;
 
@@ -13,4 +15,31 @@ pub trait BucketViews: Send + Sync {
         &'a self,
         buckets: &'a [GroupKey],
     ) -> BoxFuture<'a, Result<Vec<BucketView>, SinkError>>;
+
+    /// The same, as the table is now and not as it was when writers were opened: asked where a
+    /// compaction of this writer was left out.
+    fn fresh_views<'a>(
+        &'a self,
+        buckets: &'a [GroupKey],
+    ) -> BoxFuture<'a, Result<Vec<BucketView>, SinkError>> {
+        self.views(buckets)
+    }
+
+    /// Takes the buckets that are `mine` and of which a compaction was left out when it was committed
+    /// \[R-15].
+    fn take_lost(&self, mine: &dyn Fn(&GroupKey) -> bool) -> Vec<GroupKey> {
+        let _ = mine;
+        Vec::new()
+    }
+
+    /// The schema of that number, under which files of a bucket may have been written. Asked by
+    /// compactions only.
+    fn schema(&self, id: SchemaId) -> BoxFuture<'_, Result<Arc<TableSchema>, SinkError>> {
+        Box::pin(async move {
+            Err(SinkError::new(
+                ErrorKind::NotFound,
+                format!("schema {id} is not known to the provider of bucket views"),
+            ))
+        })
+    }
 }

@@ -20,11 +20,16 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts the thread.
+    /// Starts the thread of a writer.
     pub(crate) fn new() -> Result<Self> {
+        Self::named("tidegate-writer")
+    }
+
+    /// Starts a thread of that name.
+    pub(crate) fn named(name: &str) -> Result<Self> {
         let (jobs, queue) = mpsc::channel::<Job>();
         let run = move || queue.into_iter().for_each(|job| job());
-        let thread = thread::Builder::new().name("tidegate-writer".to_owned());
+        let thread = thread::Builder::new().name(name.to_owned());
         thread.spawn(run).map_err(|e| failed(e.to_string()))?;
         Ok(Self { jobs })
     }

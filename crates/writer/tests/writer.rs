@@ -15,6 +15,8 @@ mod support;
 mod append;
 #[path = "writer/faults.rs"]
 mod faults;
+#[path = "writer/keyed.rs"]
+mod keyed;
 #[path = "writer/memory.rs"]
 mod memory;
 #[path = "writer/routing.rs"]

@@ -142,6 +142,7 @@ fn live(table: &Table, base: SnapshotId, partitions: &[PartitionId]) -> Result<F
         partition,
         bucket: BucketId(0),
         total_buckets: -1,
+        place: None,
     };
     Ok(Fact::Live(files.map(of).collect()))
 }

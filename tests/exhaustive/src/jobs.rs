@@ -69,6 +69,8 @@ fn change(file: FileId) -> FileChange {
         bucket: BucketId(0),
         total_buckets: -1,
         rows: rows(chunk(file).1),
+        place: None,
+        lifted: false,
     }
 }
 

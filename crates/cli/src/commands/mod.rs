@@ -1,6 +1,7 @@
 //! What each command does.
 
 mod checkpoint;
+mod compact;
 mod demo;
 mod doctor;
 mod job;
@@ -24,6 +25,7 @@ pub(crate) async fn run(args: Args) -> Result<u8> {
         Command::Table(table) => table::run(*table, &output).await,
         Command::Job(job) => job::run(job, &output).await,
         Command::Checkpoint(checkpoint) => checkpoint::run(checkpoint, &output).await,
+        Command::Compact(compact) => compact::run(compact, &output).await,
         Command::Verify(verify) => verify::run(verify, &output).await,
     }
 }

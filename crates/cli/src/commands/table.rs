@@ -1,5 +1,7 @@
 //! `tidegate table …`: tables and what is inside them.
 
+use std::path::Path;
+
 use futures::TryStreamExt;
 use serde_json::json;
 use tidegate::model::{DataField, Options, SnapshotId, TableSchema};
@@ -85,6 +87,7 @@ pub(crate) async fn run(command: TableCommand, output: &OutputArgs) -> Result<u8
                 &system::buckets(&open(&at.table).await?, snapshot(&at)).await?,
             )?;
         }
+        TableCommand::Lsm { table, svg } => lsm(&table, svg.as_deref(), output).await?,
         TableCommand::Read { at, columns, limit } => read(&at, &columns, limit, output).await?,
     }
     Ok(0)
@@ -112,6 +115,18 @@ fn options_of(given: &[String], unknown_allowed: bool) -> Result<Options> {
         }
     }
     Ok(options.into_iter().collect())
+}
+
+async fn lsm(table: &TableName, svg: Option<&Path>, output: &OutputArgs) -> Result<()> {
+    let open = open(table).await?;
+    let buckets = tidegate::lsm::buckets(&open).await?;
+    if let Some(file) = svg {
+        let picture = tidegate::lsm::svg(&table.name, &buckets);
+        std::fs::write(file, picture).map_err(|e| {
+            Failure::config(format!("--svg {}: cannot be written: {e}", file.display()))
+        })?;
+    }
+    output::sheet(output.format, &tidegate::lsm::sheet(&buckets))
 }
 
 async fn create(

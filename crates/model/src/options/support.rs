@@ -2,7 +2,7 @@
 //!
 //! A key belongs here when a writer that ignores it would make files or snapshots that another
 //! writer of the table would not have made. Keys that only choose between equivalent encodings, or
-//! that concern keyed tables or readers, do not.
+//! that concern readers, do not.
 
 use super::{Options, TableOptions};
 use crate::data_type::LogicalType;
@@ -42,16 +42,6 @@ const REFUSALS: &[Refusal] = &[
         &[""],
         "formats per level cannot be written",
     ),
-    refusal(
-        "changelog-producer",
-        &["none"],
-        "changelogs are not written yet",
-    ),
-    refusal(
-        "rowkind.field",
-        &[""],
-        "row kinds from a column are not supported yet",
-    ),
     refusal("manifest.format", &["avro"], "manifests are always Avro"),
     refusal(
         "row-tracking.enabled",
@@ -89,7 +79,6 @@ const REFUSALS: &[Refusal] = &[
         &["disabled"],
         "Iceberg metadata beside the snapshots is not written, its readers would see old rows",
     ),
-    refusal("commit.force-compact", &["false"], "commits do not compact"),
     refusal(
         "commit.discard-duplicate-files",
         &["false"],
@@ -104,6 +93,55 @@ const REFUSALS: &[Refusal] = &[
         "write.sequence-number-init-mode",
         &["scan"],
         "sequence numbers always come from the files of the bucket",
+    ),
+];
+
+/// What only tables without a primary key are asked.
+const APPEND_REFUSALS: &[Refusal] = &[
+    refusal("commit.force-compact", &["false"], "commits do not compact"),
+    refusal(
+        "changelog-producer",
+        &["none"],
+        "a table without primary key has no changelog",
+    ),
+    refusal(
+        "rowkind.field",
+        &[""],
+        "a table without primary key has no row kinds",
+    ),
+];
+
+/// What only tables with a primary key are asked.
+const KEYED_REFUSALS: &[Refusal] = &[
+    refusal(
+        "changelog-producer",
+        &["none", "input"],
+        "changelogs of compactions are not written yet",
+    ),
+    refusal(
+        "changelog-file.format",
+        &["parquet"],
+        "only Parquet changelog files can be written",
+    ),
+    refusal(
+        "merge-engine",
+        &["deduplicate", "partial-update", "aggregation"],
+        "readers skip what no compaction has seen, and it is not compacted at each commit yet",
+    ),
+    refusal(
+        "sequence.snapshot-ordering",
+        &["false"],
+        "files are not stamped with the number of their snapshot yet",
+    ),
+    refusal(
+        "force-lookup",
+        &["false"],
+        "old versions are not looked up yet",
+    ),
+    refusal(
+        "pk-clustering-override",
+        &["false"],
+        "files that are not in key order cannot be written",
     ),
 ];
 
@@ -124,16 +162,6 @@ const NOT_HONOURED: &[(&str, &[&str], &str)] = &[
         &[],
         "partitions are not expired by commits",
     ),
-    (
-        "full-compaction.delta-commits",
-        &[],
-        "commits do not compact",
-    ),
-    (
-        "compaction.optimization-interval",
-        &[],
-        "commits do not compact",
-    ),
     ("commit.callbacks", &[], "Java callbacks are not called"),
     ("tag.callbacks", &[], "Java callbacks are not called"),
     (
@@ -148,6 +176,34 @@ const NOT_HONOURED: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
+/// The same of tables without a primary key.
+const APPEND_NOT_HONOURED: &[(&str, &[&str], &str)] = &[
+    (
+        "full-compaction.delta-commits",
+        &[],
+        "append tables are not compacted",
+    ),
+    (
+        "compaction.optimization-interval",
+        &[],
+        "append tables are not compacted",
+    ),
+];
+
+/// The same of tables with one.
+const KEYED_NOT_HONOURED: &[(&str, &[&str], &str)] = &[
+    (
+        "record-level.expire-time",
+        &[],
+        "compactions keep rows that have expired",
+    ),
+    (
+        "local-merge-buffer-size",
+        &[],
+        "rows are merged once they are in their bucket",
+    ),
+];
+
 fn says(options: &Options, key: &str, harmless: &[&str]) -> Option<String> {
     let value = options.get(key)?;
     let plain = value.trim().to_ascii_lowercase();
@@ -157,13 +213,6 @@ fn says(options: &Options, key: &str, harmless: &[&str]) -> Option<String> {
 /// Why this build must not write the table; `None` = it may. The text names the key (or column), its
 /// value and the way out.
 pub fn unsupported_for_write(schema: &TableSchema) -> Option<String> {
-    if !schema.primary_keys.is_empty() {
-        return Some(format!(
-            "the table has the primary key ({}) and keyed tables cannot be written yet; write to an \
-             append table, or with another writer",
-            schema.primary_keys.join(", ")
-        ));
-    }
     for field in &schema.fields {
         if let Some(word) = field.data_type.logical.not_writable() {
             return Some(format!(
@@ -181,7 +230,11 @@ pub fn unsupported_for_write(schema: &TableSchema) -> Option<String> {
         }
     }
     let options = schema.effective_options();
-    for refusal in REFUSALS {
+    let own = match schema.is_append() {
+        true => APPEND_REFUSALS,
+        false => KEYED_REFUSALS,
+    };
+    for refusal in REFUSALS.iter().chain(own) {
         if let Some(value) = says(&options, refusal.key, refusal.harmless) {
             let way_out = match refusal.harmless.iter().find(|h| !h.is_empty()) {
                 Some(harmless) => format!("set it to '{harmless}' or remove it"),
@@ -256,13 +309,24 @@ fn partition_names(schema: &TableSchema, options: &Options) -> Option<String> {
 fn parsed(schema: &TableSchema) -> Option<String> {
     let check = || -> Result<Option<String>> {
         let options = TableOptions::of(schema)?;
-        if options.bucket == -2 {
+        if options.bucket == -2 && schema.is_append() {
             return Ok(Some(not_supported(
                 "bucket",
                 "-2",
                 "postponed buckets need a primary key",
                 "use -1 or a number of buckets",
             )));
+        }
+        if options.bucket <= 0 && !schema.is_append() {
+            let why = match options.bucket {
+                -2 => "postponed buckets are not written yet",
+                _ => {
+                    "keyed tables without a fixed number of buckets (dynamic bucket, the default) \
+                      are not written yet"
+                }
+            };
+            let (value, way_out) = (options.bucket.to_string(), "set it to a number of buckets");
+            return Ok(Some(not_supported("bucket", &value, why, way_out)));
         }
         if options.bucket <= 0 {
             return Ok(None);
@@ -286,8 +350,13 @@ fn parsed(schema: &TableSchema) -> Option<String> {
 
 /// Wishes of the options that commits of this build leave undone, one line each, for a warning.
 pub fn not_honoured(schema: &TableSchema) -> Vec<String> {
+    let own = match schema.is_append() {
+        true => APPEND_NOT_HONOURED,
+        false => KEYED_NOT_HONOURED,
+    };
     NOT_HONOURED
         .iter()
+        .chain(own)
         .filter_map(|(key, harmless, why)| {
             says(&schema.options, key, harmless).map(|value| format!("'{key}' = '{value}': {why}"))
         })

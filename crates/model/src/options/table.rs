@@ -51,6 +51,8 @@ pub struct DataFileOptions {
     pub target_rows: u64,
     /// `data-file.prefix`
     pub prefix: String,
+    /// `data-file.thin-mode`: files of keyed tables without repeated key columns
+    pub thin: bool,
     /// `data-file.path-directory`
     pub path_directory: Option<String>,
     /// `file.suffix.include.compression`
@@ -127,6 +129,27 @@ impl CommitOptions {
 }
 
 impl TableOptions {
+    /// The same for changelog files: `changelog-file.format`, `.compression`, `.prefix` and
+    /// `.stats-mode` where they are set \[F-8.5].
+    ///
+    /// # Errors
+    /// Names key, text and what is accepted.
+    pub fn for_changelog(mut self, options: &Options) -> Result<Self> {
+        let lower = |text: &str| text.trim().to_ascii_lowercase();
+        if let Some(format) = options.get("changelog-file.format") {
+            self.data_file.format = lower(format);
+        }
+        if let Some(codec) = options.get("changelog-file.compression") {
+            self.data_file.compression = lower(codec);
+        }
+        let key = "changelog-file.stats-mode";
+        if let Some(text) = options.get(key) {
+            self.stats.mode = stats_mode(key, text)?;
+        }
+        self.data_file.prefix = prefix(options, "changelog-file.prefix", "changelog-")?;
+        Ok(self)
+    }
+
     /// The options of a table, defaults of its schema version included.
     ///
     /// # Errors
@@ -159,7 +182,8 @@ impl TableOptions {
                 target_rows: options
                     .positive("target-file-row-num")?
                     .unwrap_or(i64::MAX as u64),
-                prefix: prefix(&options)?,
+                prefix: prefix(&options, "data-file.prefix", "data-")?,
+                thin: options.bool("data-file.thin-mode")?.unwrap_or(false),
                 path_directory: path_directory(&options)?,
                 suffix_includes_compression: options
                     .bool("file.suffix.include.compression")?
@@ -225,10 +249,9 @@ fn zstd_level(options: &Options) -> Result<i32> {
     }
 }
 
-fn prefix(options: &Options) -> Result<String> {
-    let key = "data-file.prefix";
+fn prefix(options: &Options, key: &str, default: &str) -> Result<String> {
     match options.get(key) {
-        None => Ok("data-".to_owned()),
+        None => Ok(default.to_owned()),
         Some(text) if text.contains(['/', '\\']) => refuse(
             key,
             text,
@@ -253,19 +276,19 @@ fn path_directory(options: &Options) -> Result<Option<String>> {
     }
 }
 
+fn stats_mode(key: &str, text: &str) -> Result<StatsMode> {
+    match StatsMode::parse(text) {
+        Some(mode) => Ok(mode),
+        None => refuse(
+            key,
+            text,
+            "must be none, counts, full or truncate(n) with n above 0",
+        ),
+    }
+}
+
 fn stats(options: &Options) -> Result<StatsOptions> {
-    let mode = |key: &str, text: &str| {
-        StatsMode::parse(text).map_or_else(
-            || {
-                refuse(
-                    key,
-                    text,
-                    "must be none, counts, full or truncate(n) with n above 0",
-                )
-            },
-            Ok,
-        )
-    };
+    let mode = stats_mode;
     let key = "metadata.stats-mode";
     let keep = "metadata.stats-keep-first-n-columns";
     Ok(StatsOptions {

@@ -5,15 +5,17 @@
 //! snapshot (`build`).
 
 use super::Attempt;
-use crate::committable::{Changes, FileChange};
+use crate::committable::{Changes, FileChange, Place};
 use crate::fact::LiveFile;
 use crate::ids::{FileId, Half, PartitionId};
 use crate::ledger::Entry;
 use crate::rules::Rule;
 use crate::step::{Draft, DroppedPart, Fence, Outcome, Refusal, Step};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tidegate_model::ids::{BucketId, CommitIdentifier, SnapshotId};
+use tidegate_model::KeyOrder;
+use tidegate_model::ids::{BucketId, CommitIdentifier, Level, SnapshotId};
 use tidegate_model::snapshot::CommitKind;
 
 /// What the pending `ReadLive` is for.
@@ -172,6 +174,7 @@ impl Attempt {
                 partition,
                 bucket,
                 dead: Vec::new(),
+                met: Vec::new(),
             }));
         self.finish_half(None);
     }
@@ -207,7 +210,11 @@ impl Attempt {
 
     /// True where the existence of files is asked for \[C-5]: all outputs, of restored committables.
     fn check_files(&mut self) -> bool {
-        if self.checked.files || !self.committable.restored || !self.rules().on(Rule::FilesExist) {
+        // What was put over may have lost parts whose outputs are deleted by now.
+        let again = self.ledger.put_over == Some(self.committable.identifier)
+            && self.half() == Half::Compact;
+        let asked = self.committable.restored || again;
+        if self.checked.files || !asked || !self.rules().on(Rule::FilesExist) {
             return false;
         }
         let c = &self.changes;
@@ -287,6 +294,7 @@ impl Attempt {
         }
         if self.half() == Half::Compact && self.rules().on(Rule::DeadPartsDropped) {
             self.drop_dead_parts(set);
+            self.drop_parts_that_meet(live);
             if self.changes.is_empty() {
                 return self.finish_half(None);
             }
@@ -343,7 +351,76 @@ impl Attempt {
                 partition,
                 bucket,
                 dead,
+                met: Vec::new(),
             }));
+    }
+
+    /// Leaves out the buckets where an output would meet a file of its level that somebody else put there
+    /// \[C-30]: another compaction was first.
+    fn drop_parts_that_meet(&mut self, live: &[LiveFile]) {
+        let Some(order) = self.settings.key_order.clone() else {
+            return;
+        };
+        if !self.rules().on(Rule::LevelsDisjoint) {
+            return;
+        }
+        let gone: BTreeSet<FileId> = self.changes.deleted.iter().map(|f| f.file).collect();
+        let mut met: BTreeMap<Part, Vec<FileId>> = BTreeMap::new();
+        for output in &self.changes.added {
+            let Some(ours) = output.place.as_ref().filter(|p| p.level > Level(0)) else {
+                continue;
+            };
+            let part = (output.partition, output.bucket);
+            let stays = |f: &&LiveFile| (f.partition, f.bucket) == part && !gone.contains(&f.file);
+            for other in live.iter().filter(stays) {
+                let meets = other
+                    .place
+                    .as_ref()
+                    .is_some_and(|theirs| theirs.level == ours.level && meet(&order, ours, theirs));
+                if meets {
+                    met.entry(part).or_default().push(other.file);
+                }
+            }
+        }
+        if met.is_empty() {
+            return;
+        }
+        let mut changes = (*self.changes).clone();
+        changes.keep_parts(|part| !met.contains_key(&part));
+        self.changes = Arc::new(changes);
+        let parts = met.into_iter();
+        self.done
+            .dropped
+            .extend(parts.map(|((partition, bucket), mut met)| {
+                met.sort_unstable();
+                met.dedup();
+                DroppedPart {
+                    partition,
+                    bucket,
+                    dead: Vec::new(),
+                    met,
+                }
+            }));
+    }
+
+    /// What the parts that lost brought. A file that was only lifted is an input: it stays.
+    pub(super) fn lost_outputs(&self) -> Vec<FileId> {
+        let lost: BTreeSet<Part> = self
+            .done
+            .dropped
+            .iter()
+            .filter(|part| part.has_lost())
+            .map(|part| (part.partition, part.bucket))
+            .collect();
+        if lost.is_empty() || !self.rules().on(Rule::LostOutputsDeleted) {
+            return Vec::new();
+        }
+        let c = &self.committable.compact;
+        let files = c.added.iter().chain(&c.changelog);
+        let files = files.filter(|f| !f.lifted && lost.contains(&(f.partition, f.bucket)));
+        let index = c.index_added.iter();
+        let index = index.filter(|i| lost.contains(&(i.partition, i.bucket)));
+        files.map(|f| f.file).chain(index.map(|i| i.file)).collect()
     }
 
     /// Bucket counts of the committable, one per partition where files are counted.
@@ -433,6 +510,16 @@ impl Attempt {
             Half::Append => CommitKind::Append,
         }
     }
+}
+
+/// Whether two files have keys in common; keys that do not compare count as such.
+fn meet(order: &KeyOrder, a: &Place, b: &Place) -> bool {
+    let apart = |low: &Place, high: &Place| {
+        order
+            .compare(&low.max_key, &high.min_key)
+            .is_ok_and(Ordering::is_lt)
+    };
+    !apart(a, b) && !apart(b, a)
 }
 
 impl Changes {

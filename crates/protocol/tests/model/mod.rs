@@ -402,6 +402,8 @@ fn committables(
                 bucket: BucketId(0),
                 total_buckets: -1,
                 rows,
+                place: None,
+                lifted: false,
             }
         };
         let added = vec![file(0, table), file(1, table)];
@@ -637,6 +639,7 @@ fn turn_of(
                             partition: PartitionId(file.0 % 2),
                             bucket: BucketId(0),
                             total_buckets: -1,
+                            place: None,
                         })
                         .filter(|f| partitions.contains(&f.partition))
                         .collect(),

@@ -7,6 +7,7 @@ pub(crate) mod text;
 use std::sync::Arc;
 use text::Words;
 use tidegate_model::ids::SnapshotId;
+use tidegate_model::{KeyOrder, LogicalType};
 use tidegate_protocol::{
     Attempt, Fact, Ledger, Outcome, Rule, Rules, Settings, SnapshotFact, Step,
 };
@@ -80,6 +81,8 @@ impl World {
     fn new(rules: Rules) -> Self {
         let settings = Settings {
             rules,
+            // Scripts that give levels have one INT key.
+            key_order: Some(KeyOrder::new(vec![LogicalType::Int])),
             ..Settings::default()
         };
         Self {

@@ -1,10 +1,12 @@
 //! Values to text and back.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tidegate_model::ids::{
-    BucketId, CommitIdentifier, CommitUser, Digest, Epoch, JobName, SchemaId, SnapshotId,
+    BucketId, CommitIdentifier, CommitUser, Digest, Epoch, JobName, Level, SchemaId, SnapshotId,
 };
 use tidegate_model::snapshot::CommitKind;
+use tidegate_model::{BinaryRow, Datum, LogicalType};
 use tidegate_protocol::merge::{ManifestSummary, MergePlan, Piece};
 use tidegate_protocol::*;
 
@@ -210,20 +212,49 @@ fn place(text: Option<&str>) -> Res<(PartitionId, BucketId, i32)> {
     Ok((p, BucketId(b as i32), total))
 }
 
-/// `f1:10@p0/b0/4`
+/// `f1:10@p0/b0/4`; of a keyed table `f1:10@p0/b0/4#2[3-9]`: level 2, keys 3 to 9; `f1^…` is lifted.
 fn change(text: &str) -> Res<FileChange> {
+    let (text, place_in) = match text.split_once('#') {
+        None => (text, None),
+        Some((text, at)) => (text, level_and_keys(at)?),
+    };
     let (what, at) = text
         .split_once('@')
         .map_or((text, None), |(w, a)| (w, Some(a)));
     let (name, rows) = what.split_once(':').unwrap_or((what, "0"));
     let (partition, bucket, total_buckets) = place(at)?;
+    let (name, lifted) = match name.strip_suffix('^') {
+        Some(name) => (name, true),
+        None => (name, false),
+    };
     Ok(FileChange {
+        place: place_in,
+        lifted,
         file: file(name)?,
         partition,
         bucket,
         total_buckets,
         rows: number(rows)?,
     })
+}
+
+/// `2[3-9]`
+fn level_and_keys(text: &str) -> Res<Option<Arc<Place>>> {
+    let wanted = "a level and its keys, `2[3-9]`, wanted";
+    let (level, keys) = text.split_once('[').ok_or(wanted)?;
+    let (low, high) = keys
+        .strip_suffix(']')
+        .and_then(|keys| keys.split_once('-'))
+        .ok_or(wanted)?;
+    let key = |text: &str| -> Res<BinaryRow> {
+        let value = [Some(Datum::Int(number(text)?))];
+        BinaryRow::from_datums(&value, &[LogicalType::Int]).map_err(|e| e.to_string())
+    };
+    Ok(Some(Arc::new(Place {
+        level: Level(number(level)?),
+        min_key: key(low)?,
+        max_key: key(high)?,
+    })))
 }
 
 fn index(text: &str, deletion_vectors: bool) -> Res<IndexChange> {
@@ -410,6 +441,7 @@ pub(crate) fn fact(words: &mut Words<'_>, n: u32) -> Res<Fact> {
                         partition: c.partition,
                         bucket: c.bucket,
                         total_buckets: c.total_buckets,
+                        place: c.place,
                     })
                 })
                 .collect::<Res<_>>()?,
@@ -590,10 +622,10 @@ pub(crate) fn step(step: &Step) -> String {
 }
 
 fn halves(done: &Done) -> String {
-    let dropped = done
-        .dropped
-        .iter()
-        .map(|d| format!("{}/b{}({})", d.partition, d.bucket, join(&d.dead)));
+    let dropped = done.dropped.iter().map(|d| match d.met.as_slice() {
+        [] => format!("{}/b{}({})", d.partition, d.bucket, join(&d.dead)),
+        met => format!("{}/b{}(meets-{})", d.partition, d.bucket, join(met)),
+    });
     format!(
         "append={} compact={} dropped={} left={}",
         some(done.append.as_ref().map(place_of)),

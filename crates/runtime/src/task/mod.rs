@@ -21,13 +21,21 @@ use crate::source::Split;
 /// What flows from a source task to a writer task.
 pub(crate) enum Element {
     Rows(Rows<RecordBatch>),
-    Barrier(CheckpointId),
+    Barrier(Barrier),
+}
+
+/// Cuts the rows of one checkpoint off from those of the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Barrier {
+    pub(crate) id: CheckpointId,
+    /// The input has ended: no rows come behind it.
+    pub(crate) last: bool,
 }
 
 /// What the coordinator tells a source task. When the sender is gone, the task ends.
 pub(crate) enum Control {
     /// Pass a barrier on and report.
-    Barrier(CheckpointId),
+    Barrier(Barrier),
 }
 
 /// What tasks tell the coordinator.

@@ -10,10 +10,10 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use tidegate_sink::{BoxFuture, CheckpointId, Router, Rows, probe};
+use tidegate_sink::{BoxFuture, Router, Rows, probe};
 use tokio::sync::{mpsc, watch};
 
-use super::{Control, Element, Event, SplitQueue, Taken};
+use super::{Barrier, Control, Element, Event, SplitQueue, Taken};
 use crate::align::SourceReport;
 use crate::error::RuntimeError;
 use crate::progress::RowCounter;
@@ -89,7 +89,7 @@ impl SourceTask {
             tokio::select! {
                 biased;
                 control = state.me.control.recv() => match control {
-                    Some(Control::Barrier(id)) => if state.barrier(id).await.is_err() {
+                    Some(Control::Barrier(barrier)) => if state.barrier(barrier).await.is_err() {
                         return Ok(());
                     },
                     None => return Ok(()),
@@ -191,9 +191,13 @@ impl State {
         Ok(Ok(()))
     }
 
-    async fn barrier(&mut self, id: CheckpointId) -> Result<(), Over> {
+    async fn barrier(&mut self, barrier: Barrier) -> Result<(), Over> {
+        let id = barrier.id;
         for output in &self.me.outputs {
-            output.send(Element::Barrier(id)).await.map_err(|_| Over)?;
+            output
+                .send(Element::Barrier(barrier))
+                .await
+                .map_err(|_| Over)?;
         }
         let active: BTreeMap<_, _> = self.report.active.clone();
         let next = SourceReport {

@@ -92,10 +92,13 @@ impl WriterTask {
                         break Err(failed("writing to", &target, source));
                     }
                 }
-                Some((at, Element::Barrier(id))) => {
-                    let Some(checkpoint) = inputs.barrier(at, id) else {
+                Some((at, Element::Barrier(barrier))) => {
+                    let Some(checkpoint) = inputs.barrier(at, barrier.id) else {
                         continue;
                     };
+                    if barrier.last {
+                        writer.end_of_input();
+                    }
                     match writer.prepare().await {
                         Ok(messages) => {
                             unprepared = false;

@@ -1,0 +1,137 @@
+//! Merge functions: groups of rows of one key, oldest first, become one row each, or none.
+
+use crate::error::{Error, Result};
+use crate::kind;
+use crate::layout::Layout;
+use crate::sort_key::Keyed;
+use crate::spec::{MergeEngine, MergeSpec};
+use arrow::array::RecordBatch;
+use arrow::compute::interleave_record_batch;
+
+/// A row of one of the batches at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowRef {
+    pub(crate) batch: u32,
+    pub(crate) row: u32,
+}
+
+impl RowRef {
+    pub(crate) fn row(self) -> usize {
+        self.row as usize
+    }
+}
+
+/// Whole groups: rows of one key lie together, oldest first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Groups<'a> {
+    pub(crate) batches: &'a [Keyed],
+    pub(crate) rows: &'a [RowRef],
+    /// Where each group ends.
+    pub(crate) ends: &'a [u32],
+}
+
+impl<'a> Groups<'a> {
+    fn iter(self) -> impl Iterator<Item = &'a [RowRef]> {
+        let mut start = 0;
+        self.ends.iter().map(move |end| {
+            let end = *end as usize;
+            let group = self.rows.get(start..end).unwrap_or_default();
+            start = end;
+            group
+        })
+    }
+
+    fn batch(self, row: RowRef) -> Option<&'a Keyed> {
+        self.batches.get(row.batch as usize)
+    }
+
+    fn kind(self, row: RowRef) -> i8 {
+        self.batch(row).map_or(kind::INSERT, |b| b.kind(row.row()))
+    }
+
+    fn describe(self, layout: &Layout, row: RowRef) -> String {
+        self.batch(row)
+            .map_or_else(String::new, |b| layout.describe_key(&b.batch, row.row()))
+    }
+
+    /// All rows as they are, in order.
+    pub(crate) fn unmerged(self, layout: &Layout) -> Result<RecordBatch> {
+        gather(self.batches, self.rows, layout)
+    }
+}
+
+/// What a merge makes of groups.
+pub(crate) fn merge(
+    spec: &MergeSpec,
+    layout: &Layout,
+    groups: Groups<'_>,
+    drop_deletes: bool,
+) -> Result<RecordBatch> {
+    let mut picked = Vec::with_capacity(groups.ends.len());
+    for group in groups.iter() {
+        let row = match group {
+            // A row that is alone is not merged at all [W-22].
+            [single] => Some(*single),
+            rows => match spec.engine() {
+                MergeEngine::FirstRow => first_row(spec, layout, groups, rows)?,
+                _ => deduplicate(spec, groups, rows),
+            },
+        };
+        picked.extend(row.filter(|row| !(drop_deletes && kind::is_retract(groups.kind(*row)))));
+    }
+    gather(groups.batches, &picked, layout)
+}
+
+/// The newest \[W-60]; retracts that older versions wrote in spite of `ignore-delete` are skipped.
+fn deduplicate(spec: &MergeSpec, groups: Groups<'_>, rows: &[RowRef]) -> Option<RowRef> {
+    if !spec.ignores_deletes() {
+        return rows.last().copied();
+    }
+    rows.iter()
+        .rfind(|row| !kind::is_retract(groups.kind(**row)))
+        .copied()
+}
+
+/// The oldest \[W-61].
+fn first_row(
+    spec: &MergeSpec,
+    layout: &Layout,
+    groups: Groups<'_>,
+    rows: &[RowRef],
+) -> Result<Option<RowRef>> {
+    let retract = rows.iter().find(|row| kind::is_retract(groups.kind(**row)));
+    match retract {
+        Some(row) if !spec.ignores_deletes() => Err(Error::Rows {
+            key: groups.describe(layout, *row),
+            what: format!(
+                "a row of kind {} among several versions, and merge-engine = first-row takes inserts \
+                 only; set ignore-delete = true to leave such rows out",
+                kind::short(groups.kind(*row))
+            ),
+        }),
+        Some(_) => Ok(rows
+            .iter()
+            .find(|row| !kind::is_retract(groups.kind(**row)))
+            .copied()),
+        None => Ok(rows.first().copied()),
+    }
+}
+
+/// Rows by reference as a batch; neighbours of one batch are not copied.
+pub(crate) fn gather(batches: &[Keyed], rows: &[RowRef], layout: &Layout) -> Result<RecordBatch> {
+    let Some((first, rest)) = rows.split_first() else {
+        return Ok(RecordBatch::new_empty(layout.schema.clone()));
+    };
+    let neighbours = rest
+        .iter()
+        .zip(first.row..)
+        .all(|(row, before)| row.batch == first.batch && row.row.checked_sub(1) == Some(before));
+    if let Some(batch) = batches.get(first.batch as usize)
+        && neighbours
+    {
+        return Ok(batch.batch.slice(first.row(), rows.len()));
+    }
+    let indices: Vec<_> = rows.iter().map(|r| (r.batch as usize, r.row())).collect();
+    let batches: Vec<_> = batches.iter().map(|b| &b.batch).collect();
+    Ok(interleave_record_batch(&batches, &indices)?)
+}

@@ -1,0 +1,126 @@
+//! Rows out of the data files that a compaction takes in.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::record_batch::RecordBatch;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::{BoxStream, StreamExt};
+use tidegate_datafile::{FileReader, ReadAt, ReadPlan, key_value_fields};
+use tidegate_model::{DataFileMeta, SchemaId, TableSchema, layout};
+use tidegate_storage::Store;
+
+use crate::budget::{BudgetShare, Reservation};
+use crate::error::{Result, WriterError};
+use crate::views::BucketViews;
+
+/// Compressed bytes of a file that are in memory at once at most: those of a row group.
+const READ_BYTES: usize = 32 << 20;
+
+/// Opens data files of a table.
+pub(crate) struct Inputs {
+    store: Store,
+    schema: Arc<TableSchema>,
+    /// Knows the schemas that older files were written under.
+    views: Arc<dyn BucketViews>,
+    plans: Mutex<HashMap<SchemaId, ReadPlan>>,
+}
+
+/// The rows of an open file.
+pub(crate) struct Rows {
+    pub(crate) batches: BoxStream<'static, Result<RecordBatch>>,
+    _charge: Reservation,
+}
+
+/// True for files that a compaction of this build can read.
+pub(crate) fn readable(file: &DataFileMeta) -> bool {
+    file.external_path.is_none() && layout::format_of(&file.file_name) == Some("parquet")
+}
+
+impl Inputs {
+    pub(crate) fn new(store: Store, schema: Arc<TableSchema>, views: Arc<dyn BucketViews>) -> Self {
+        Self {
+            store,
+            schema,
+            views,
+            plans: Mutex::default(),
+        }
+    }
+
+    async fn plan(&self, id: SchemaId) -> Result<ReadPlan> {
+        let plans = || self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(plan) = plans().get(&id) {
+            return Ok(plan.clone());
+        }
+        let written = if id == self.schema.id {
+            Arc::clone(&self.schema)
+        } else {
+            let asked = self.views.schema(id).await;
+            asked.map_err(|source| WriterError::Views { count: 1, source })?
+        };
+        let (from, to) = (
+            key_value_fields(&written.fields),
+            key_value_fields(&self.schema.fields),
+        );
+        let plan = ReadPlan::new(&from, &to).map_err(|e| WriterError::Config(e.to_string()))?;
+        plans().insert(id, plan.clone());
+        Ok(plan)
+    }
+
+    /// Opens a file of a bucket; its read buffers are charged.
+    pub(crate) async fn open(
+        &self,
+        directory: &str,
+        file: &DataFileMeta,
+        share: &BudgetShare,
+    ) -> Result<Rows> {
+        let path = format!("{directory}/{}", file.file_name);
+        let plan = self.plan(file.schema_id).await?;
+        let failed = {
+            let path = path.clone();
+            move |source| WriterError::Read {
+                path: path.clone(),
+                source: Box::new(source),
+            }
+        };
+        let size = u64::try_from(file.file_size).unwrap_or(0);
+        let charge = share.take(usize::try_from(size).unwrap_or(READ_BYTES).min(READ_BYTES));
+        let source = Arc::new(Object {
+            store: self.store.clone(),
+            path: path.clone(),
+        });
+        let url = self.store.url_of(&path);
+        let reader = FileReader::open(&url, size, source, &plan).await;
+        let reader = reader.map_err(&failed)?;
+        let batches = reader.stream(None).map_err(&failed)?;
+        Ok(Rows {
+            batches: batches.map(move |batch| batch.map_err(&failed)).boxed(),
+            _charge: charge,
+        })
+    }
+}
+
+impl std::fmt::Debug for Inputs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inputs")
+            .field("table", &self.store.url())
+            .finish_non_exhaustive()
+    }
+}
+
+/// An object of a store as the source of a data file's bytes.
+struct Object {
+    store: Store,
+    path: String,
+}
+
+impl ReadAt for Object {
+    fn read_at(
+        &self,
+        range: Range<u64>,
+    ) -> BoxFuture<'_, Result<Bytes, Box<dyn std::error::Error + Send + Sync>>> {
+        Box::pin(async move { Ok(self.store.get_range(&self.path, range).await?) })
+    }
+}
