@@ -1,12 +1,19 @@
 //! Merge functions: groups of rows of one key, oldest first, become one row each, or none.
 
+mod steps;
+mod versions;
+
+pub(crate) use steps::{Op, Steps};
+
+use crate::aggregate::Column;
 use crate::error::{Error, Result};
 use crate::kind;
-use crate::layout::Layout;
+use crate::layout::{Layout, SYSTEM_COLUMNS};
 use crate::sort_key::Keyed;
 use crate::spec::{MergeEngine, MergeSpec};
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, Int8Array, Int64Array, RecordBatch};
 use arrow::compute::interleave_record_batch;
+use std::sync::Arc;
 
 /// A row of one of the batches at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +56,7 @@ impl<'a> Groups<'a> {
         self.batch(row).map_or(kind::INSERT, |b| b.kind(row.row()))
     }
 
-    fn describe(self, layout: &Layout, row: RowRef) -> String {
+    pub(crate) fn describe(self, layout: &Layout, row: RowRef) -> String {
         self.batch(row)
             .map_or_else(String::new, |b| layout.describe_key(&b.batch, row.row()))
     }
@@ -67,6 +74,14 @@ pub(crate) fn merge(
     groups: Groups<'_>,
     drop_deletes: bool,
 ) -> Result<RecordBatch> {
+    let computes = matches!(
+        spec.engine(),
+        MergeEngine::PartialUpdate | MergeEngine::Aggregation
+    );
+    // Where every key has one version there is nothing to merge.
+    if computes && groups.rows.len() != groups.ends.len() {
+        return compute(spec, layout, groups, drop_deletes);
+    }
     let mut picked = Vec::with_capacity(groups.ends.len());
     for group in groups.iter() {
         let row = match group {
@@ -80,6 +95,48 @@ pub(crate) fn merge(
         picked.extend(row.filter(|row| !(drop_deletes && kind::is_retract(groups.kind(*row)))));
     }
     gather(groups.batches, &picked, layout)
+}
+
+/// Column by column.
+fn compute(
+    spec: &MergeSpec,
+    layout: &Layout,
+    groups: Groups<'_>,
+    drop_deletes: bool,
+) -> Result<RecordBatch> {
+    let versions = versions::versions(spec, layout, groups, drop_deletes)?;
+    let mut columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(versions.sequences)),
+        Arc::new(Int8Array::from(versions.kinds)),
+    ];
+    for (at, place) in layout.table_columns.iter().zip(SYSTEM_COLUMNS..) {
+        let rule = spec.rules().columns.get(*at);
+        let Some((rule, steps)) = rule.and_then(|r| Some((r, versions.lanes.get(r.lane)?))) else {
+            continue;
+        };
+        let arrays: Vec<ArrayRef> = groups
+            .batches
+            .iter()
+            .filter_map(|b| b.batch.columns().get(place).cloned())
+            .collect();
+        let name = spec.column_name(*at);
+        columns.push(
+            Column {
+                name,
+                rule,
+                steps,
+                arrays: &arrays,
+                groups,
+                layout,
+            }
+            .merge()?,
+        );
+    }
+    RecordBatch::try_new(layout.schema.clone(), columns).map_err(|e| {
+        Error::Batch(format!(
+            "merged rows do not fit the table: {e}; a column that is NOT NULL ended without a value"
+        ))
+    })
 }
 
 /// The newest \[W-60]; retracts that older versions wrote in spite of `ignore-delete` are skipped.

@@ -6,6 +6,7 @@
 //!
 #![doc = include_str!("../README.md")]
 
+mod aggregate;
 pub mod buffer;
 mod engine;
 pub mod error;
