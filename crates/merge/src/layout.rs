@@ -48,6 +48,8 @@ pub(crate) struct Layout {
     pub(crate) keys: Vec<usize>,
     /// `sequence.field`, in the option's order.
     pub(crate) sequence: Vec<usize>,
+    /// Place in the table of each value column.
+    pub(crate) table_columns: Vec<usize>,
 }
 
 impl Layout {
@@ -112,7 +114,14 @@ impl Layout {
             schema,
             keys,
             sequence,
+            table_columns,
         })
+    }
+
+    /// Where a column of the table lies in the batch; `None` = it is not read.
+    pub(crate) fn place(&self, table_column: usize) -> Option<usize> {
+        let at = self.table_columns.iter().position(|c| *c == table_column);
+        at.map(|i| i + SYSTEM_COLUMNS)
     }
 
     /// A batch of this schema: types must agree, metadata need not.

@@ -6,9 +6,11 @@
 //!
 #![doc = include_str!("../README.md")]
 
+mod aggregate;
 pub mod buffer;
 mod engine;
 pub mod error;
+pub mod expiry;
 pub mod kind;
 pub mod layout;
 mod loser_tree;
@@ -21,6 +23,7 @@ mod testing;
 
 pub use buffer::{SortBuffer, Sorted};
 pub use error::{Error, Result};
+pub use expiry::Expiry;
 pub use layout::{SEQUENCE_NUMBER, VALUE_KIND, key_value_schema};
 pub use merger::{Changelog, Deletes, MergeOptions, Merger, Step};
 pub use spec::{MergeEngine, MergeSpec};

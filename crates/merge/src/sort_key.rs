@@ -36,6 +36,16 @@ pub(crate) struct Keyed {
     sequence: Option<Rows>,
     /// Known only once the order was checked.
     distinct: bool,
+    /// Where the rows lie in the merge tree.
+    pub(crate) origin: Origin,
+}
+
+/// Where rows lie in the merge tree, as far as changelogs care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) level: i32,
+    /// They are not merged, but tell what was before.
+    pub(crate) reference: bool,
 }
 
 impl SortKeys {
@@ -94,15 +104,13 @@ impl SortKeys {
     /// Checks a batch and makes its keys.
     pub(crate) fn encode(&self, batch: RecordBatch) -> Result<Keyed> {
         let batch = self.layout.adopt(batch)?;
-        let comparable = |at: &[usize]| -> Vec<ArrayRef> {
-            Layout::pick(&batch, at)
-                .into_iter()
-                .map(one_zero_one_nan)
-                .collect()
+        let columns = |at: &[usize]| -> Vec<ArrayRef> {
+            let picked = Layout::pick(&batch, at).into_iter();
+            picked.map(comparable).collect()
         };
-        let keys = self.keys.convert_columns(&comparable(&self.layout.keys))?;
+        let keys = self.keys.convert_columns(&columns(&self.layout.keys))?;
         let sequence = match &self.sequence {
-            Some(converter) => Some(converter.convert_columns(&comparable(&self.layout.sequence))?),
+            Some(converter) => Some(converter.convert_columns(&columns(&self.layout.sequence))?),
             None => None,
         };
         let prefixes = keys
@@ -115,6 +123,10 @@ impl SortKeys {
             keys,
             sequence,
             distinct: false,
+            origin: Origin {
+                level: 0,
+                reference: false,
+            },
         })
     }
 
@@ -152,13 +164,26 @@ fn first_nan<T: ArrowPrimitiveType>(
 }
 
 /// -0.0 equals 0.0, and all NaNs are one, after everything: as `tidegate_model::KeyOrder` has it.
-fn one_zero_one_nan(array: ArrayRef) -> ArrayRef {
+pub(crate) fn comparable(array: ArrayRef) -> ArrayRef {
     if let Some(floats) = array.as_primitive_opt::<Float32Type>() {
         let plain = |v: f32| if v.is_nan() { f32::NAN.abs() } else { v + 0.0 };
         return Arc::new(floats.unary::<_, Float32Type>(plain));
     }
     if let Some(floats) = array.as_primitive_opt::<Float64Type>() {
         let plain = |v: f64| if v.is_nan() { f64::NAN.abs() } else { v + 0.0 };
+        return Arc::new(floats.unary::<_, Float64Type>(plain));
+    }
+    array
+}
+
+/// All NaNs are one, after everything; -0.0 stays below 0.0, as with Java's `compare` and `equals`.
+pub(crate) fn one_nan(array: ArrayRef) -> ArrayRef {
+    if let Some(floats) = array.as_primitive_opt::<Float32Type>() {
+        let plain = |v: f32| if v.is_nan() { f32::NAN.abs() } else { v };
+        return Arc::new(floats.unary::<_, Float32Type>(plain));
+    }
+    if let Some(floats) = array.as_primitive_opt::<Float64Type>() {
+        let plain = |v: f64| if v.is_nan() { f64::NAN.abs() } else { v };
         return Arc::new(floats.unary::<_, Float64Type>(plain));
     }
     array

@@ -1,9 +1,12 @@
 //! What a table's schema says about merging: engine, keys, sequence fields, what is ignored.
 
 mod exclusions;
+pub(crate) mod function;
+pub(crate) mod rules;
 
-use crate::error::{Error, Result, option};
+use crate::error::{Error, Result};
 use crate::kind;
+use rules::Rules;
 use tidegate_model::{DataField, Options, TableSchema};
 
 /// What becomes of the versions of a key.
@@ -74,6 +77,8 @@ pub struct MergeSpec {
     sequence_descending: bool,
     ignore_delete: bool,
     ignore_update_before: bool,
+    rules: Rules,
+    row_deduplicate: Option<Vec<usize>>,
 }
 
 impl MergeSpec {
@@ -88,16 +93,6 @@ impl MergeSpec {
         }
         let options = schema.effective_options();
         let engine = MergeEngine::of(&options)?;
-        if matches!(
-            engine,
-            MergeEngine::PartialUpdate | MergeEngine::Aggregation
-        ) {
-            return option(
-                "merge-engine",
-                engine.name(),
-                "rows of this engine cannot be merged yet; use 'deduplicate' or 'first-row'",
-            );
-        }
         let keys = schema.trimmed_primary_keys();
         let keys = keys.into_iter().map(|name| match schema.index_of(name) {
             Some(at) => Ok(at),
@@ -105,19 +100,22 @@ impl MergeSpec {
                 "primary key column '{name}' is no column of the table"
             ))),
         });
-        let spec = Self {
+        let sequence = exclusions::sequence_fields(schema, &options, engine)?;
+        let ignore_delete = ignore_delete(&options)?;
+        exclusions::check(&options, engine)?;
+        Ok(Self {
+            rules: Rules::new(schema, &options, engine, &sequence, ignore_delete)?,
             engine,
+            row_deduplicate: exclusions::row_deduplicate(schema, &options)?,
             columns: schema.fields.clone(),
             keys: keys.collect::<Result<_, _>>()?,
-            sequence: exclusions::sequence_fields(schema, &options, engine)?,
+            sequence,
             sequence_descending: options
                 .word("sequence.field.sort-order", &["ascending", "descending"])?
                 == Some("descending"),
-            ignore_delete: ignore_delete(&options)?,
+            ignore_delete,
             ignore_update_before: options.bool("ignore-update-before")?.unwrap_or(false),
-        };
-        exclusions::check(&options, engine)?;
-        Ok(spec)
+        })
     }
 
     /// What becomes of the versions of a key.
@@ -152,14 +150,62 @@ impl MergeSpec {
                  first: set ignore-delete = true to leave such rows out, or send inserts only",
                 kind::short(row_kind)
             )),
-            _ => None,
+            MergeEngine::PartialUpdate => self.partial_update_refuses(row_kind),
+            MergeEngine::Aggregation
+                if self.rules.removes_on_delete && row_kind == kind::DELETE =>
+            {
+                None
+            }
+            MergeEngine::Aggregation => self.function_refuses(row_kind, 0),
+            MergeEngine::Deduplicate => None,
         }
+    }
+
+    fn partial_update_refuses(&self, row_kind: i8) -> Option<String> {
+        if self.rules.removes_on_delete {
+            return None;
+        }
+        if !self.rules.groups.is_empty() {
+            // Columns in no group are not touched by retracts [W-63].
+            return self.function_refuses(row_kind, 1);
+        }
+        Some(format!(
+            "a row of kind {}: {NO_RETRACTS}",
+            kind::short(row_kind)
+        ))
+    }
+
+    fn function_refuses(&self, row_kind: i8, first_lane: usize) -> Option<String> {
+        let mut columns = self.columns.iter().zip(&self.rules.columns);
+        let refuses = columns.find(|(_, rule)| {
+            rule.lane >= first_lane && !rule.ignores_retracts && !rule.function.takes_retracts()
+        });
+        refuses.map(|(column, _)| {
+            format!(
+                "a row of kind {}, which the aggregate function of column '{}' cannot take back: set \
+                 'fields.{}.ignore-retract' = 'true' to let it keep its value, or ignore-delete = true \
+                 to leave such rows out",
+                kind::short(row_kind),
+                column.name,
+                column.name
+            )
+        })
     }
 
     /// Columns that must be read so that those asked for come out merged: they themselves, the key, the
     /// sequence fields, and what the engine looks at. Sorted, by place in the table.
     pub fn needs(&self, projection: &[usize]) -> Vec<usize> {
-        let all = projection.iter().chain(&self.keys).chain(&self.sequence);
+        let lanes = self.rules.lanes(projection);
+        // What removes a row must be seen, whatever is asked for.
+        let seen =
+            |(group, lane): &(&rules::SequenceGroup, usize)| group.removes || lanes.contains(lane);
+        let groups = self.rules.groups.iter().zip(1..).filter(seen);
+        let ordering = groups.flat_map(|(group, _)| &group.ordering);
+        let all = projection
+            .iter()
+            .chain(&self.keys)
+            .chain(&self.sequence)
+            .chain(ordering);
         let mut needed: Vec<_> = all.copied().collect();
         needed.sort_unstable();
         needed.dedup();
@@ -186,6 +232,16 @@ impl MergeSpec {
         &self.columns
     }
 
+    /// `changelog-producer.row-deduplicate`: the columns whose change alone is no change; `None` = every
+    /// update is told.
+    pub(crate) fn ignored_by_row_deduplicate(&self) -> Option<&[usize]> {
+        self.row_deduplicate.as_deref()
+    }
+
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
     pub(crate) fn column_index(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|f| f.name == name)
     }
@@ -194,6 +250,11 @@ impl MergeSpec {
         self.columns.get(at).map_or("?", |f| f.name.as_str())
     }
 }
+
+/// What a table with partial-update says to a retract that no option of it has a use for \[W-62].
+pub(crate) const NO_RETRACTS: &str = "merge-engine = partial-update takes no retracts unless told what \
+    they mean: set ignore-delete = true to leave them out, partial-update.remove-record-on-delete = true \
+    to remove the row, or order columns by fields.<column>.sequence-group";
 
 /// The option, or one of the keys that it had before.
 fn ignore_delete(options: &Options) -> Result<bool> {

@@ -8,6 +8,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::fs;
 use std::path::Path;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use tidegate_interop::peer::Peer;
@@ -17,6 +19,8 @@ use tidegate_tests::proxy::{Fault, Kind, Rule};
 const ROWS: i64 = 10;
 /// Writers of a race.
 const RACERS: i64 = 3;
+/// Ids of one writer of a race are so far from those of the next.
+const APART: i64 = 1_000_000;
 
 /// A cell of the table in docs/torture.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,11 +39,15 @@ pub enum Cell {
     AnswerOnS3,
     /// An older state is restored, and the writer goes on from it.
     Restore,
+    /// Ours and two processes of the peer append to one table at once.
+    Beside,
+    /// The same on S3.
+    BesideOnS3,
 }
 
 impl Cell {
     /// In the order of the table.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Race,
         Self::RaceOnS3,
         Self::Kill,
@@ -47,6 +55,8 @@ impl Cell {
         Self::Answer,
         Self::AnswerOnS3,
         Self::Restore,
+        Self::Beside,
+        Self::BesideOnS3,
     ];
 
     /// As `--only` names it.
@@ -59,12 +69,17 @@ impl Cell {
             Self::Answer => "answer",
             Self::AnswerOnS3 => "answer-s3",
             Self::Restore => "restore",
+            Self::Beside => "beside",
+            Self::BesideOnS3 => "beside-s3",
         }
     }
 
     /// Whether it needs an S3 server.
     pub fn on_s3(self) -> bool {
-        matches!(self, Self::RaceOnS3 | Self::KillOnS3 | Self::AnswerOnS3)
+        matches!(
+            self,
+            Self::RaceOnS3 | Self::KillOnS3 | Self::AnswerOnS3 | Self::BesideOnS3
+        )
     }
 
     fn place(self, keep: bool) -> Result<Place, String> {
@@ -107,7 +122,82 @@ pub struct Outcome {
     pub took: Duration,
 }
 
-/// Runs a cell.
+/// Ours and the peer in one table: what came of ours, and what of the peer. Ours takes one step more when the
+/// others are done, since a snapshot that was put over is noticed by the next commit \[R-14].
+///
+/// # Errors
+/// Where the place cannot be made.
+///
+/// # Panics
+/// Where a writer panics.
+pub fn beside(
+    cell: Cell,
+    ours: &Subject,
+    peer: &Subject,
+    length: Length,
+    reader: &mut Peer,
+) -> Result<[Outcome; 2], String> {
+    let place = cell.place(length.keep)?;
+    let place = &place;
+    let begun = Instant::now();
+    let others = AtomicI64::new(RACERS - 1);
+    let all_up = Barrier::new(RACERS as usize);
+    let writers: Vec<Writer<'_>> = thread::scope(|scope| {
+        let (others, all_up) = (&others, &all_up);
+        let running: Vec<_> = (0..RACERS)
+            .map(|n| {
+                scope.spawn(move || {
+                    let subject = if n == 0 { ours } else { peer };
+                    let recovery = subject.recoveries[0];
+                    let user = format!("writer-{n}");
+                    let mut writer = Writer::new(subject, recovery, place, &user, n * APART);
+                    writer.ready();
+                    all_up.wait();
+                    let begun = Instant::now();
+                    let goes_on = |writer: &Writer<'_>| match n {
+                        0 => others.load(Ordering::SeqCst) > 0,
+                        _ => !length.reached(begun, writer.counts.attempts),
+                    };
+                    while writer.goes_on() && goes_on(&writer) {
+                        writer.step(ROWS, &Blow::None);
+                    }
+                    settle(&mut writer);
+                    if n > 0 {
+                        others.fetch_sub(1, Ordering::SeqCst);
+                    } else if writer.goes_on() {
+                        writer.step(ROWS, &Blow::None);
+                        settle(&mut writer);
+                    }
+                    writer
+                })
+            })
+            .collect();
+        running
+            .into_iter()
+            .map(|racer| racer.join().unwrap())
+            .collect()
+    });
+    let took = begun.elapsed();
+    let mut outcomes = [(); 2].map(|()| Outcome {
+        took,
+        tables: 1,
+        ..Outcome::default()
+    });
+    let mut ledgers = [Vec::new(), Vec::new()];
+    for (n, writer) in writers.iter().enumerate() {
+        let whose = n.min(1);
+        outcomes[whose].counts.add(&writer.counts);
+        ledgers[whose].extend(&writer.ledger);
+    }
+    drop(writers);
+    let verdicts = Verdict::of_two(place, reader, &ledgers, APART);
+    for (outcome, verdict) in outcomes.iter_mut().zip(verdicts) {
+        outcome.verdict = verdict;
+    }
+    Ok(outcomes)
+}
+
+/// Runs a cell of one subject.
 ///
 /// # Errors
 /// Where its place cannot be made.
@@ -150,7 +240,7 @@ fn race(
             .map(|n| {
                 scope.spawn(move || {
                     let user = format!("writer-{n}");
-                    let mut writer = Writer::new(subject, recovery, place, &user, n * 1_000_000);
+                    let mut writer = Writer::new(subject, recovery, place, &user, n * APART);
                     // All processes are up before anyone's time counts.
                     writer.ready();
                     let begun = Instant::now();

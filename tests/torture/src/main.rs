@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tidegate_interop::peer::Peer;
 use tidegate_interop::say;
-use tidegate_torture::cells::{Cell, Length, run};
+use tidegate_torture::cells::{Cell, Length, Outcome, beside, run};
 use tidegate_torture::report;
 use tidegate_torture::subject::{NAMES, Recovery, Subject};
 
@@ -24,7 +24,7 @@ struct Arguments {
     /// Of the faults and their moments.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// One cell: race, race-s3, kill, kill-s3, answer, answer-s3 or restore.
+    /// One cell: race, race-s3, kill, kill-s3, answer, answer-s3, restore, beside or beside-s3.
     #[arg(long, value_name = "CELL")]
     only: Option<String>,
     /// How long each cell goes on, without installing and judging.
@@ -91,6 +91,12 @@ fn campaign(arguments: &Arguments) -> Result<(), String> {
             arguments.seed
         ));
         for cell in &cells {
+            if matches!(cell, Cell::Beside | Cell::BesideOnS3) {
+                if subject.name != "ours" {
+                    beside_ours(arguments, &driver, &subject, *cell, &mut reader)?;
+                }
+                continue;
+            }
             for recovery in recoveries(&subject, *cell) {
                 one(arguments, &subject, *cell, recovery, &mut reader)?;
             }
@@ -108,6 +114,34 @@ fn recoveries(subject: &Subject, cell: Cell) -> Vec<Recovery> {
     subject.recoveries.iter().copied().take(count).collect()
 }
 
+/// Both in one table: a line for each.
+fn beside_ours(
+    arguments: &Arguments,
+    driver: &std::path::Path,
+    peer: &Subject,
+    cell: Cell,
+    reader: &mut Peer,
+) -> Result<(), String> {
+    let ours = Subject::install("ours", driver, cell.on_s3())?;
+    let outcomes = beside(cell, &ours, peer, length(arguments), reader)?;
+    let names = [
+        format!("ours beside {}", peer.name),
+        format!("{} beside ours", peer.name),
+    ];
+    for (name, outcome) in names.iter().zip(&outcomes) {
+        tell(arguments, name, cell.name(), outcome)?;
+    }
+    Ok(())
+}
+
+fn length(arguments: &Arguments) -> Length {
+    Length {
+        time: Duration::from_secs(arguments.seconds),
+        steps: 1,
+        keep: arguments.keep,
+    }
+}
+
 fn one(
     arguments: &Arguments,
     subject: &Subject,
@@ -115,22 +149,22 @@ fn one(
     recovery: Recovery,
     reader: &mut Peer,
 ) -> Result<(), String> {
-    let length = Length {
-        time: Duration::from_secs(arguments.seconds),
-        steps: 1,
-        keep: arguments.keep,
-    };
     let label = report::label(cell, recovery);
+    let length = length(arguments);
     let outcome = run(cell, subject, recovery, arguments.seed, length, reader)?;
-    println!("{}", report::line(subject.name, &label, &outcome));
-    for line in report::details(&outcome) {
+    tell(arguments, subject.name, &label, &outcome)
+}
+
+fn tell(arguments: &Arguments, name: &str, label: &str, outcome: &Outcome) -> Result<(), String> {
+    println!("{}", report::line(name, label, outcome));
+    for line in report::details(outcome) {
         say(&line);
     }
     if let Some(path) = &arguments.json {
         let wrong = |e: std::io::Error| format!("{}: {e}", path.display());
         let mut open = std::fs::OpenOptions::new();
         let mut file = open.create(true).append(true).open(path).map_err(wrong)?;
-        let line = report::json(subject.name, &label, arguments.seed, &outcome);
+        let line = report::json(name, label, arguments.seed, outcome);
         writeln!(file, "{line}").map_err(wrong)?;
     }
     Ok(())

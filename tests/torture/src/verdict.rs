@@ -68,6 +68,47 @@ impl Verdict {
         verdict
     }
 
+    /// Of a table that ours and another wrote: ours has the ids up to `border`, and names its files by its run.
+    pub fn of_two(
+        place: &Place,
+        reader: &mut Peer,
+        acknowledged: &[Vec<(i64, i64)>; 2],
+        border: i64,
+    ) -> [Self; 2] {
+        let folder = place.folder();
+        let found = judge::look(&folder);
+        let read = reader.on(
+            "read",
+            &folder.display().to_string(),
+            json!({"projection": ["id"]}),
+        );
+        let is_ours = |path: &str| path.contains("-tg");
+        let mut verdicts = [Self::default(), Self::default()];
+        for path in &found.orphans {
+            let verdict = &mut verdicts[usize::from(!is_ours(path))];
+            verdict.left_over += 1;
+            verdict.left_over_data += usize::from(path.contains("/data-"));
+        }
+        for path in &found.dangling {
+            verdicts[usize::from(!is_ours(path))].missing += 1;
+        }
+        for (n, verdict) in verdicts.iter_mut().enumerate() {
+            verdict.snapshots = found.snapshots.len();
+            match &read {
+                Ok(rows) => {
+                    let mut ids = ids(rows);
+                    ids.retain(|id| usize::from(*id > border) == n);
+                    verdict.rows(&acknowledged[n], &ids);
+                }
+                Err(why) => {
+                    verdict.acknowledged = count(&acknowledged[n]);
+                    verdict.unreadable = Some(why.chars().take(300).collect());
+                }
+            }
+        }
+        verdicts
+    }
+
     fn rows(&mut self, acknowledged: &[(i64, i64)], ids: &[i64]) {
         let mut there: BTreeMap<i64, usize> = BTreeMap::new();
         for id in ids {

@@ -194,3 +194,143 @@ fn append_tables_have_nothing_to_merge() {
     let append = TableSchema::create(columns, vec![], vec![], Options::new(), None, 0).unwrap();
     assert!(matches!(MergeSpec::new(&append), Err(Error::NoPrimaryKey)));
 }
+
+fn grouped(options: &[(&str, &str)]) -> Result<MergeSpec> {
+    let columns = ["k", "g", "a", "b", "h", "c"];
+    let columns = columns.map(|c| DataField::new(c, "INT".parse().unwrap()));
+    let engine = [("merge-engine", "partial-update"), ("bucket", "1")];
+    let options = options.iter().copied().chain(engine).collect();
+    let schema = TableSchema::create(columns.to_vec(), vec![], vec!["k".into()], options, None, 0)?;
+    MergeSpec::new(&schema)
+}
+
+#[test]
+fn needs_of_partial_update_are_the_ordering_columns_of_what_is_read_and_of_what_removes() {
+    let groups = [
+        ("fields.g.sequence-group", "a,b"),
+        ("fields.h.sequence-group", "c"),
+    ];
+    let spec = grouped(&groups).unwrap();
+    assert_eq!(spec.needs(&[]), [0]);
+    assert_eq!(spec.needs(&[3]), [0, 1, 3]);
+    assert_eq!(spec.needs(&[5, 2]), [0, 1, 2, 4, 5]);
+    let removes = [
+        groups[0],
+        groups[1],
+        ("partial-update.remove-record-on-sequence-group", "h"),
+    ];
+    assert_eq!(grouped(&removes).unwrap().needs(&[3]), [0, 1, 3, 4]);
+}
+
+#[test]
+fn sequence_groups_that_mean_nothing_are_refused_by_name() {
+    let group = ("fields.g.sequence-group", "a,b");
+    for (options, words) in [
+        (
+            vec![("fields.g.sequence-group", "nope")],
+            "'nope' is no column",
+        ),
+        (
+            vec![("fields.nope.sequence-group", "a")],
+            "'nope' is no column",
+        ),
+        (
+            vec![("fields.g.sequence-group", "k")],
+            "'k' is in the primary key",
+        ),
+        (
+            vec![group, ("fields.h.sequence-group", "b,c")],
+            "'b' is in another group too",
+        ),
+        (
+            vec![
+                group,
+                ("partial-update.remove-record-on-sequence-group", "a"),
+            ],
+            "'a' orders no sequence group",
+        ),
+        (
+            vec![group, ("partial-update.remove-record-on-delete", "true")],
+            "not with sequence groups",
+        ),
+        (
+            vec![
+                ("ignore-delete", "true"),
+                ("partial-update.remove-record-on-delete", "true"),
+            ],
+            "not with ignore-delete = true",
+        ),
+        (
+            vec![
+                group,
+                ("ignore-delete", "true"),
+                ("partial-update.remove-record-on-sequence-group", "g"),
+            ],
+            "not with ignore-delete = true",
+        ),
+        (
+            vec![("fields.a.aggregate-function", "sum")],
+            "column 'a' is in no sequence group",
+        ),
+        (
+            vec![("fields.default-aggregate-function", "max")],
+            "column 'g' is in no sequence group",
+        ),
+    ] {
+        let message = grouped(&options).unwrap_err().to_string();
+        assert!(message.contains(words), "{options:?}: {message}");
+        assert!(message.starts_with("option '"), "{message}");
+    }
+    grouped(&[("fields.a.aggregate-function", "last_non_null_value")]).unwrap();
+    grouped(&[group, ("fields.a.aggregate-function", "sum")]).unwrap();
+}
+
+/// Case B44: what a merge could not handle is refused when it is written.
+#[test]
+fn retracts_that_a_merge_could_not_take_are_refused_on_write() {
+    let plain = grouped(&[]).unwrap();
+    assert!(
+        plain
+            .refuses_on_write(kind::DELETE)
+            .unwrap()
+            .contains("partial-update.remove-record-on-delete")
+    );
+    assert_eq!(plain.refuses_on_write(kind::UPDATE_AFTER), None);
+    let takes = |options: &[(&str, &str)]| grouped(options).unwrap().refuses_on_write(kind::DELETE);
+    assert_eq!(takes(&[("ignore-delete", "true")]), None);
+    assert_eq!(
+        takes(&[("partial-update.remove-record-on-delete", "true")]),
+        None
+    );
+    let group = ("fields.g.sequence-group", "a,b");
+    assert_eq!(takes(&[group]), None);
+    let maximum = ("fields.b.aggregate-function", "max");
+    assert!(
+        takes(&[group, maximum])
+            .unwrap()
+            .contains("'fields.b.ignore-retract' = 'true'")
+    );
+    assert_eq!(
+        takes(&[group, maximum, ("fields.b.ignore-retract", "true")]),
+        None
+    );
+    let of = |options: &[(&str, &str)]| MergeSpec::new(&schema(options)).unwrap();
+    let aggregation = of(&[
+        ("merge-engine", "aggregation"),
+        ("fields.s.aggregate-function", "max"),
+    ]);
+    assert!(aggregation.refuses_on_write(kind::DELETE).is_some());
+    let removes = of(&[
+        ("merge-engine", "aggregation"),
+        ("fields.s.aggregate-function", "max"),
+        ("aggregation.remove-record-on-delete", "true"),
+    ]);
+    assert_eq!(removes.refuses_on_write(kind::DELETE), None);
+    assert!(removes.refuses_on_write(kind::UPDATE_BEFORE).is_some());
+    let both = [
+        ("merge-engine", "aggregation"),
+        ("aggregation.remove-record-on-delete", "true"),
+        ("fields.s.ignore-retract", "true"),
+    ];
+    assert!(refused(&both).contains("fields.s.ignore-retract"));
+}

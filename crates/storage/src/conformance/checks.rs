@@ -38,8 +38,14 @@ macro_rules! check {
     };
 }
 
+/// Whether the store answers at all.
+pub(super) const REACH: &str = "reach";
+/// Whether it lets anything be written.
+pub(super) const WRITE: &str = "write";
+
 pub(super) const ALL: &[(&str, Needed, Run)] = &[
-    ("reach", Needed::ForReading, check!(reach)),
+    (REACH, Needed::ForReading, check!(reach)),
+    (WRITE, Needed::ForWriting, check!(write)),
     (
         "write, then read",
         Needed::ForWriting,
@@ -132,6 +138,21 @@ impl Trial {
             format!("a new directory holds {} names", found.len())
         })?;
         passed("answers a listing")
+    }
+
+    async fn write(&self) -> Answer {
+        let written = self.store.write_once("written", "anything".into()).await;
+        written.map_err(|error| {
+            let way_out = match error.kind() {
+                ErrorKind::PermissionDenied => {
+                    "to write tables here, give this account the right to; reading needs no more than it has"
+                }
+                ErrorKind::Full => "make room",
+                _ => return text(error),
+            };
+            format!("{error}: {way_out}")
+        })?;
+        passed("one object")
     }
 
     async fn copy(&self) -> Answer {

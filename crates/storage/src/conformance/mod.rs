@@ -181,28 +181,36 @@ impl fmt::Display for Report {
     }
 }
 
+/// What the name of a run's directory starts with.
+const AREA: &str = ".tidegate-doctor-";
+
 /// Runs every check. Failures are in the report, never an error of this call.
 pub async fn run(store: &Store, options: &Options) -> Report {
-    let area = format!(".tidegate-doctor-{}", uuid::Uuid::new_v4().simple());
+    let area = format!("{AREA}{}", uuid::Uuid::new_v4().simple());
     let trial = checks::Trial {
         store: store.child(&area),
         options: options.clone(),
     };
     let mut checks = Vec::new();
     for (name, needed, check) in checks::ALL {
-        // Where reading fails already, the rest would only repeat it.
-        let hopeless = checks
-            .iter()
-            .any(|c: &Check| c.outcome == Outcome::Failed && c.needed == Needed::ForReading);
+        // Where reaching or writing fails already, the rest would only repeat it.
+        let failed = |name: &str| {
+            let of = checks.iter().find(|c: &&Check| c.name == name);
+            of.is_some_and(|c| c.outcome == Outcome::Failed)
+        };
+        let hopeless = [
+            (checks::REACH, "the store cannot be used"),
+            (checks::WRITE, "nothing can be written here"),
+        ];
+        let hopeless = hopeless.iter().find(|(name, _)| failed(name));
         let begun = Instant::now();
-        let (outcome, detail) = if hopeless {
-            (Outcome::Skipped, "the store cannot be used".to_owned())
-        } else {
-            match check(trial.clone()).await {
+        let (outcome, detail) = match hopeless {
+            Some((_, why)) => (Outcome::Skipped, (*why).to_owned()),
+            None => match check(trial.clone()).await {
                 Ok(checks::Seen::Passed(detail)) => (Outcome::Passed, detail),
                 Ok(checks::Seen::Skipped(detail)) => (Outcome::Skipped, detail),
                 Err(detail) => (Outcome::Failed, detail),
-            }
+            },
         };
         checks.push(Check {
             name,
@@ -218,6 +226,18 @@ pub async fn run(store: &Store, options: &Options) -> Report {
         .is_some_and(|check| check.outcome == Outcome::Passed);
     if reached && let Err(left) = trial.clean_up().await {
         remarks.push(format!("objects of this run stay under {area}: {left}"));
+    }
+    if reached && let Ok(names) = store.list_names("").await {
+        let others = names.iter().filter(|entry| {
+            let name = entry.name.trim_end_matches('/');
+            name.starts_with(AREA) && name != area
+        });
+        remarks.extend(others.map(|other| {
+            format!(
+                "{} was left by a run of these checks that was killed, unless one is under way: remove it",
+                other.name
+            )
+        }));
     }
     let capabilities = store.capabilities();
     if capabilities.scheme == Scheme::Memory {

@@ -125,3 +125,57 @@ async fn a_store_that_cannot_be_reached_is_of_no_use() {
     let report = conformance::run(&store, &Options::default()).await;
     assert_eq!(report.verdict().usable, Usable::Not, "{report}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_may_only_be_read_says_so_once_with_the_way_out() {
+    for (kind, way_out) in [
+        (
+            tidegate_storage::ErrorKind::PermissionDenied,
+            "the right to",
+        ),
+        (tidegate_storage::ErrorKind::Full, "make room"),
+    ] {
+        let faults = Faults::new();
+        let refused = Fault::Before(kind);
+        for op in [Op::Put, Op::Create, Op::Delete] {
+            faults.rule(Rule::new(refused).on(op).always());
+        }
+        let store = Store::open("memory://", &BTreeMap::new())
+            .unwrap()
+            .with_retry(RetryPolicy::none())
+            .with_faults(faults);
+        let report = conformance::run(&store, &Options::default()).await;
+        let verdict = report.verdict();
+        assert_eq!(verdict.usable, Usable::ReadOnly, "{report}");
+        let failed: Vec<_> = report.failed().collect();
+        assert_eq!(failed.len(), 1, "{report}");
+        assert!(
+            failed
+                .iter()
+                .all(|c| c.name == "write" && c.detail.contains(way_out)),
+            "{report}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_run_left_is_named() {
+    let store = Store::open("memory://", &BTreeMap::new()).unwrap();
+    let left = ".tidegate-doctor-0123456789abcdef0123456789abcdef";
+    let object = format!("{left}/race/3");
+    store.put(&object, "x".into()).await.unwrap();
+    let report = conformance::run(&store, &Options::default()).await;
+    let verdict = report.verdict();
+    assert_eq!(verdict.usable, Usable::ReadWrite, "{report}");
+    assert!(
+        verdict
+            .reasons
+            .iter()
+            .any(|r| r.contains(left) && r.contains("remove it")),
+        "{report}"
+    );
+    assert!(
+        store.get(&object).await.is_ok(),
+        "nothing of others is removed"
+    );
+}
