@@ -37,7 +37,7 @@ pub(crate) fn decode(file: &str, bytes: &[u8], rows: u64) -> Result<Vec<RecordBa
     let schema: Value = serde_json::from_str(&schema)
         .map_err(|e| wrong(format!("schema of the Avro file: {e}")))?;
     let mut names = Names::default();
-    let schema = nullable_record(&schema);
+    let (schema, branch) = record_of(&schema);
     let make = |names: &mut Names| {
         *names = Names::default();
         Column::new(schema, names, 0).map_err(&wrong)
@@ -55,8 +55,14 @@ pub(crate) fn decode(file: &str, bytes: &[u8], rows: u64) -> Result<Vec<RecordBa
             )));
         }
         for _ in 0..count {
-            record
-                .read(&mut cursor)
+            let what = match branch {
+                None => Ok(()),
+                Some(branch) => cursor.long().and_then(|found| match found == branch {
+                    true => Ok(()),
+                    false => Err(format!("branch {found} of a union, its record is {branch}")),
+                }),
+            };
+            what.and_then(|()| record.read(&mut cursor))
                 .map_err(|what| wrong(format!("record {read}: {what}")))?;
             read += 1;
             in_batch += 1;
@@ -84,11 +90,14 @@ pub(crate) fn decode(file: &str, bytes: &[u8], rows: u64) -> Result<Vec<RecordBa
     Ok(batches)
 }
 
-/// The record itself where the root is a union of null and the record.
-fn nullable_record(schema: &Value) -> &Value {
-    match schema.as_array() {
-        Some(branches) => branches.iter().find(|b| b.is_object()).unwrap_or(schema),
-        None => schema,
+/// The record, and its place in the union that Java 1.0 made of it for tables with a key: each record
+/// follows the number of its branch.
+fn record_of(schema: &Value) -> (&Value, Option<i64>) {
+    let branches = schema.as_array().map(Vec::as_slice).unwrap_or_default();
+    let record = branches.iter().position(Value::is_object);
+    match record.and_then(|at| Some((branches.get(at)?, i64::try_from(at).ok()))) {
+        Some(found) => found,
+        None => (schema, None),
     }
 }
 
@@ -466,7 +475,11 @@ mod tests {
     use super::*;
 
     fn path() -> std::path::PathBuf {
-        let name = "append_types_nullable_avro";
+        file_of("append_types_nullable_avro")
+    }
+
+    /// The first data file of a golden table.
+    fn file_of(name: &str) -> std::path::PathBuf {
         let tables =
             std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/tables");
         let bucket = tables
@@ -496,6 +509,28 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    /// What Java 1.0 wrote: its root is a union, so a number stands before each record.
+    #[test]
+    fn records_below_a_union_are_read() {
+        let bytes = std::fs::read(file_of("pk_avro_1_0_1")).unwrap();
+        let batches = decode("f.avro", &bytes, 6).unwrap();
+        let column = |name: &str| batches[0].column_by_name(name).unwrap().clone();
+        use arrow::array::AsArray;
+        use arrow::datatypes::{Int32Type, Int64Type};
+        let (keys, sequences) = (column("k"), column("_SEQUENCE_NUMBER"));
+        assert_eq!(
+            keys.as_primitive::<Int32Type>().values(),
+            &[4, 5, 6, 7, 8, 9]
+        );
+        assert_eq!(
+            sequences.as_primitive::<Int64Type>().values(),
+            &[8, 9, 10, 11, 12, 13]
+        );
+        let texts = column("p");
+        let texts: Vec<_> = texts.as_string::<i32>().iter().flatten().collect();
+        assert_eq!(texts, ["p1", "p2", "p0", "p1", "p2", "p0"]);
     }
 
     #[test]

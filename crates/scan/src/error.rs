@@ -14,6 +14,12 @@ pub enum Error {
     /// A data file, or the rows in it.
     #[error("{0}")]
     DataFile(#[from] tidegate_datafile::Error),
+    /// The files of a bucket contradict each other.
+    #[error("{0}")]
+    Lsm(#[from] tidegate_lsm::Error),
+    /// A table or rows that cannot be merged.
+    #[error("{0}")]
+    Merge(#[from] tidegate_merge::Error),
     /// A value of the table model.
     #[error("{0}")]
     Model(#[from] tidegate_model::Error),
@@ -30,6 +36,16 @@ pub enum Error {
         /// Which ones there are.
         present: String,
     },
+    /// A time before everything that is left of a table's history.
+    #[error("{table} has no snapshot of {time} or before; {present}")]
+    NothingThen {
+        /// URL of the table.
+        table: String,
+        /// What was asked for.
+        time: String,
+        /// What there is.
+        present: String,
+    },
     /// A tag that does not exist.
     #[error("tag `{tag}` does not exist in {table}")]
     NoTag {
@@ -37,6 +53,24 @@ pub enum Error {
         table: String,
         /// What was asked for.
         tag: String,
+    },
+    /// Changes that cannot be read one after the other without leaving some out.
+    #[error("{table}: changes cannot be read on from snapshot {id}: {why}")]
+    Gap {
+        /// URL of the table.
+        table: String,
+        /// The snapshot that was to come next.
+        id: SnapshotId,
+        /// What happened, and the way out.
+        why: String,
+    },
+    /// A text that is no condition on rows of the table.
+    #[error("condition `{text}`: {why}")]
+    Condition {
+        /// The text.
+        text: String,
+        /// What is wrong.
+        why: String,
     },
     /// A schema that files refer to is gone.
     #[error("schema {id} does not exist in {table} although data files refer to it")]

@@ -1,8 +1,10 @@
-//! Reads Paimon append tables: snapshot to splits to record batches.
+//! Reads Paimon tables: snapshot to splits to record batches, and changes snapshot by snapshot.
 //!
 //! [`TableReader`] reads metadata, [`ScanPlan`] says which files and rows a version of the table has,
 //! [`ScanPlan::read`] reads them with projection, limit, schema evolution by field id and deletion
-//! vectors. [`canonical`] prints rows. Nothing here writes.
+//! vectors, and of tables with a primary key merges the versions of each key. [`Changes`] reads what
+//! happened from snapshot to snapshot, [`Predicate`] says which rows are wanted, [`canonical`] prints
+//! rows. Nothing here writes.
 //!
 //! ```
 //! # use std::collections::BTreeMap;
@@ -19,7 +21,7 @@
 //! let plan = TableReader::new(store).scan(&At::Latest).await?.with_columns(&["id"])?;
 //! let batches: Vec<_> = plan.read()?.try_collect().await?;
 //! let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
-//! assert_eq!(rows as u64, plan.row_count());
+//! assert_eq!(Some(rows as u64), plan.row_count());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -27,28 +29,44 @@
 //!
 //! [`TableReader::files`] lists the files of any table, also of those whose rows are not read here.
 //!
-//! Data files are Parquet or Avro. Tables with a primary key, with rows spread over files, and files in
-//! other formats are refused by name rather than read wrongly.
+//! Data files are Parquet or Avro. Tables with the columns of a row spread over files, and files in other
+//! formats are refused by name rather than read wrongly.
 
 mod avro;
 pub mod canonical;
+mod changes;
 mod deletion;
 mod error;
+mod file;
+mod key_value;
+mod keyed;
+mod kinds;
 mod live;
+mod merge_read;
 mod partition;
+mod places;
 mod plan;
+mod predicate;
+mod prune;
 mod read;
+mod split;
 mod table;
 
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
 
+pub use changes::{Changes, From, Step};
 pub use deletion::DeletionVector;
 pub use error::{Error, Result};
+pub use kinds::KindedRows;
 pub use live::{index_entries, live_entries, manifest, manifest_list};
-pub use plan::{Listing, Places, ScanPlan, Split};
+pub use places::Places;
+pub use plan::ScanPlan;
+pub use predicate::{Comparison, Predicate};
+pub use split::{Listing, Split};
 pub use table::{At, TableReader};
+pub use tidegate_merge::kind;
 
 /// The README's example runs.
 #[cfg(doctest)]

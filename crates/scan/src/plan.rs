@@ -1,9 +1,12 @@
-//! From a snapshot to splits: files, where they lie, which of their rows are deleted.
+//! What to read of one version of a table: which files, which columns, how many rows.
 
-use crate::deletion::DeletionVector;
 use crate::error::{Error, Result};
-use crate::live::{index_entries, live_entries};
+use crate::keyed::{self, KeyedTable, Unit};
+use crate::kinds::KindedRows;
+use crate::predicate::Predicate;
+use crate::prune::Pruner;
 use crate::read;
+use crate::split::{Listing, Split};
 use crate::table::TableReader;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
@@ -11,134 +14,8 @@ use futures::stream::BoxStream;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tidegate_datafile::arrow_schema;
-use tidegate_model::layout::{self, PartitionPaths};
-use tidegate_model::options::TableOptions;
-use tidegate_model::{
-    BinaryRow, BucketId, DataField, DataFileMeta, IndexManifestEntry, ManifestEntry, SchemaId,
-    Snapshot, TableSchema,
-};
-use tidegate_storage::Store;
-
-/// Type of index files that hold deletion vectors.
-const DELETION_VECTORS: &str = "DELETION_VECTORS";
-
-/// One data file to read.
-#[derive(Clone, Debug)]
-pub struct Split {
-    /// Partition value.
-    pub partition: BinaryRow,
-    /// Bucket.
-    pub bucket: BucketId,
-    /// Bucket count of the partition \[F-7.1].
-    pub total_buckets: i32,
-    /// The file.
-    pub file: DataFileMeta,
-    /// Where it lies: below the table, or the full path outside.
-    pub path: String,
-    /// Its deleted rows, where they were read: in a plan, not in a listing.
-    pub deletion: Option<Arc<DeletionVector>>,
-}
-
-impl Split {
-    /// A data file as its manifest has it.
-    ///
-    /// # Errors
-    /// A partition that makes no path.
-    pub fn new(entry: ManifestEntry, places: &Places) -> Result<Self> {
-        Ok(Self {
-            path: places.of(&entry)?,
-            deletion: None,
-            partition: entry.partition,
-            bucket: entry.bucket,
-            total_buckets: entry.total_buckets,
-            file: entry.file,
-        })
-    }
-
-    /// Whether it lies outside the table.
-    pub fn is_outside(&self) -> bool {
-        is_absolute(&self.path)
-    }
-
-    /// Rows that a reader gets of it.
-    pub fn row_count(&self) -> u64 {
-        let all = u64::try_from(self.file.row_count).unwrap_or(0);
-        all.saturating_sub(self.deletion.as_ref().map_or(0, |d| d.len() as u64))
-    }
-}
-
-/// The files of one version of a table, of whatever kind it is: where rows of a key lie in several of
-/// them, they are still to be merged. Metadata only: no data file and no index file is opened.
-#[derive(Clone, Debug)]
-pub struct Listing {
-    /// The schema of that version.
-    pub schema: Arc<TableSchema>,
-    /// The files, each once; deletion vectors are not read.
-    pub splits: Vec<Split>,
-    /// Schemas that the files were written under.
-    pub schemas: HashMap<SchemaId, Arc<TableSchema>>,
-    /// Rows that a deletion vector deletes, by data file; `None` inside where the index does not say.
-    pub deleted_rows: HashMap<String, Option<i64>>,
-    index: Vec<IndexManifestEntry>,
-}
-
-impl Listing {
-    pub(crate) async fn new(
-        table: &TableReader,
-        snapshot: Option<&Snapshot>,
-        schema: TableSchema,
-    ) -> Result<Self> {
-        let schema = Arc::new(schema);
-        let mut listing = Self {
-            schema,
-            splits: Vec::new(),
-            schemas: HashMap::new(),
-            deleted_rows: HashMap::new(),
-            index: Vec::new(),
-        };
-        let Some(snapshot) = snapshot else {
-            return Ok(listing);
-        };
-        let (entries, index) = futures::future::try_join(
-            live_entries(table.store(), snapshot),
-            index_entries(table.store(), snapshot),
-        )
-        .await?;
-        let places = Places::new(&listing.schema)?;
-        for entry in entries {
-            let id = entry.file.schema_id;
-            if !listing.schemas.contains_key(&id) {
-                let found = if id == listing.schema.id {
-                    listing.schema.clone()
-                } else {
-                    Arc::new(table.schema(id).await?)
-                };
-                listing.schemas.insert(id, found);
-            }
-            listing.splits.push(Split::new(entry, &places)?);
-        }
-        listing.index = index;
-        let vectors = listing
-            .index
-            .iter()
-            .filter(|e| e.file.index_type == DELETION_VECTORS)
-            .flat_map(|e| e.file.dv_ranges.iter().flatten().flatten());
-        listing.deleted_rows = vectors
-            .map(|range| (range.data_file.clone(), range.cardinality))
-            .collect();
-        Ok(listing)
-    }
-
-    /// Reads the deletion vectors of the files.
-    async fn read_vectors(&mut self, table: &TableReader) -> Result<()> {
-        let places = Places::new(&self.schema)?;
-        let mut vectors = deletion_vectors(table, &places, &self.splits, &self.index).await?;
-        for split in &mut self.splits {
-            split.deletion = vectors.remove(&split.file.file_name);
-        }
-        Ok(())
-    }
-}
+use tidegate_merge::MergeSpec;
+use tidegate_model::{DataField, SchemaId, Snapshot, TableSchema};
 
 /// What to read of one version of a table.
 #[derive(Clone, Debug)]
@@ -154,6 +31,14 @@ pub struct ScanPlan {
     pub(crate) raw: bool,
     pub(crate) limit: Option<u64>,
     pub(crate) batch_rows: Option<usize>,
+    /// How files are merged; `None` where each is read by itself.
+    pub(crate) keyed: Option<KeyedTable>,
+    /// Whether the files hold row kinds.
+    pub(crate) has_kinds: bool,
+    merge: Option<Arc<MergeSpec>>,
+    /// Keys whose last record takes them back come too.
+    pub(crate) keep_deletes: bool,
+    pub(crate) filter: Option<Predicate>,
 }
 
 impl ScanPlan {
@@ -162,25 +47,31 @@ impl ScanPlan {
         snapshot: Option<Snapshot>,
         schema: TableSchema,
     ) -> Result<Self> {
+        let unsupported = |what: String| Error::Unsupported {
+            table: table.store().url().to_owned(),
+            what,
+        };
         if let Some(what) = unreadable(&schema) {
-            return Err(Error::Unsupported {
-                table: table.store().url().to_owned(),
-                what,
-            });
+            return Err(unsupported(what));
         }
         let mut listing = Listing::new(&table, snapshot.as_ref(), schema).await?;
         for split in &listing.splits {
             if let Some(columns) = &split.file.write_cols {
-                let what = format!(
+                return Err(unsupported(format!(
                     "data file {} holds only some columns ({}): merging such files is not supported",
                     split.file.file_name,
                     columns.join(", ")
-                );
-                return Err(Error::Unsupported {
-                    table: table.store().url().to_owned(),
-                    what,
-                });
+                )));
             }
+        }
+        let keyed = KeyedTable::of(&listing.schema)?;
+        let mut merge = None;
+        if let Some(keyed) = &keyed {
+            if let Some(what) = keyed::unreadable(&listing.schema, &listing.splits) {
+                return Err(unsupported(what));
+            }
+            listing.splits.retain(|split| keyed.shows(split));
+            merge = Some(Arc::new(MergeSpec::new(&listing.schema)?));
         }
         listing.read_vectors(&table).await?;
         Ok(Self {
@@ -193,6 +84,11 @@ impl ScanPlan {
             raw: false,
             limit: None,
             batch_rows: None,
+            has_kinds: keyed.is_some(),
+            keyed,
+            merge,
+            keep_deletes: false,
+            filter: None,
         })
     }
 
@@ -217,7 +113,53 @@ impl ScanPlan {
             raw: true,
             limit: None,
             batch_rows: None,
+            keyed: None,
+            merge: None,
+            has_kinds: false,
+            keep_deletes: false,
+            filter: None,
         }
+    }
+
+    /// Given files of a table, each alone, in their order.
+    pub(crate) fn of_splits(
+        table: TableReader,
+        schema: Arc<TableSchema>,
+        splits: Vec<Split>,
+        schemas: HashMap<SchemaId, Arc<TableSchema>>,
+    ) -> Self {
+        Self {
+            columns: schema.fields.clone(),
+            table,
+            snapshot: None,
+            schema,
+            splits,
+            schemas,
+            raw: false,
+            limit: None,
+            batch_rows: None,
+            keyed: None,
+            merge: None,
+            has_kinds: false,
+            keep_deletes: false,
+            filter: None,
+        }
+    }
+
+    /// The records of files of a keyed table as they stand in them.
+    pub(crate) fn with_kinds_of_files(mut self) -> Self {
+        self.has_kinds = true;
+        self
+    }
+
+    /// The versions of each key merged, where the table has a key.
+    pub(crate) fn merged(mut self, keyed: Option<KeyedTable>) -> Result<Self> {
+        if keyed.is_some() {
+            self.merge = Some(Arc::new(MergeSpec::new(&self.schema)?));
+            self.has_kinds = true;
+            self.keyed = keyed;
+        }
+        Ok(self)
     }
 
     /// Reads only these columns, in this order.
@@ -249,6 +191,39 @@ impl ScanPlan {
     pub fn with_file_columns(mut self, schema: &TableSchema) -> Self {
         self.columns = schema.fields.clone();
         self.raw = true;
+        self
+    }
+
+    /// Reads only rows that fulfil the conditions, and only files that may have some.
+    ///
+    /// # Errors
+    /// A partition in a manifest that does not decode.
+    pub fn with_filter(mut self, filter: Predicate) -> Result<Self> {
+        let pruner = Pruner::new(&filter, &self.schema, &self.schemas);
+        let mut kept = Vec::with_capacity(self.splits.len());
+        for split in self.splits {
+            if pruner.may_matter(&split)? {
+                kept.push(split);
+            }
+        }
+        self.splits = kept;
+        self.filter = Some(filter);
+        Ok(self)
+    }
+
+    /// Of a keyed table: only what a full compaction has merged, without merging anything: `$ro`
+    /// \[R-3]. What was written since then is not seen. An append table is read whole.
+    pub fn read_optimized(mut self) -> Self {
+        if let Some(keyed) = &self.keyed {
+            self.splits.retain(|split| keyed.is_top(split));
+        }
+        self
+    }
+
+    /// Of a keyed table: reads also the keys whose last record takes them back, with the kind of that
+    /// record, where no compaction has forgotten them yet: what `$audit_log` shows.
+    pub fn with_deletes(mut self) -> Self {
+        self.keep_deletes = true;
         self
     }
 
@@ -287,100 +262,71 @@ impl ScanPlan {
         Ok(Arc::new(arrow_schema(&self.columns)?))
     }
 
-    /// The files, each once: what `$files` lists.
+    /// The files that are looked at, each once.
     pub fn splits(&self) -> &[Split] {
         &self.splits
     }
 
-    /// Keeps only the files that `keep` likes.
+    /// Keeps only the files that `keep` likes. Of a keyed table a file without those that have newer
+    /// versions of its keys reads to old rows.
     pub fn retain(&mut self, keep: impl FnMut(&Split) -> bool) {
         self.splits.retain(keep);
     }
 
-    /// Rows that [`read`](Self::read) gives where there is no limit.
-    pub fn row_count(&self) -> u64 {
-        self.splits.iter().map(Split::row_count).sum()
+    /// Rows that [`read`](Self::read) gives where there is no limit; `None` where only reading tells:
+    /// where versions of a key are to be merged, or rows to be compared.
+    pub fn row_count(&self) -> Option<u64> {
+        if self.filter.is_some() {
+            return None;
+        }
+        let all = |splits: &[Split]| splits.iter().map(Split::row_count).sum::<u64>();
+        let Some(keyed) = self.keyed.as_ref().filter(|_| !self.raw) else {
+            return Some(all(&self.splits));
+        };
+        let units = keyed.units(&self.splits).ok()?;
+        let rows = units.iter().map(|unit| match unit {
+            Unit::Plain { splits, retracts } if self.keep_deletes || !retracts => Some(all(splits)),
+            _ => None,
+        });
+        rows.sum()
     }
 
-    /// The rows, file by file.
+    /// The rows: of an append table file by file, of a keyed one bucket by bucket, the versions of each
+    /// key merged.
     ///
     /// # Errors
     /// A column of a type that this build cannot hold, or whose type changed without a cast. As items:
-    /// missing or unreadable data files; nothing comes after one.
+    /// missing or unreadable data files, rows that the table's merge engine refuses; nothing comes
+    /// after one.
     pub fn read(&self) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         read::read(self)
     }
-}
 
-/// Reads all deletion vectors, by data file.
-async fn deletion_vectors(
-    table: &TableReader,
-    places: &Places,
-    splits: &[Split],
-    index: &[IndexManifestEntry],
-) -> Result<HashMap<String, Arc<DeletionVector>>> {
-    let rows: HashMap<&str, i64> = splits
-        .iter()
-        .map(|s| (s.file.file_name.as_str(), s.file.row_count))
-        .collect();
-    let mut vectors = HashMap::new();
-    for entry in index
-        .iter()
-        .filter(|e| e.file.index_type == DELETION_VECTORS)
-    {
-        let path = places.of_index(entry)?;
-        let wanted = entry.file.dv_ranges.iter().flatten().flatten();
-        // A vector of a file that is no longer live waits for the next rewrite of the index.
-        let wanted: Vec<_> = wanted
-            .filter(|r| rows.contains_key(r.data_file.as_str()))
-            .collect();
-        if wanted.is_empty() {
-            continue;
-        }
-        let (store, name) = located(table, &path)?;
-        let bytes = store.get(&name).await?;
-        for range in wanted {
-            let rows = rows
-                .get(range.data_file.as_str())
-                .and_then(|n| u64::try_from(*n).ok())
-                .unwrap_or(0);
-            let vector = DeletionVector::decode(&path, &bytes, range.offset, range.length, rows)?;
-            vectors.insert(range.data_file.clone(), Arc::new(vector));
-        }
+    /// The rows with the kind of the record that each comes from; rows of an append table are inserts.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_kinds(&self) -> Result<BoxStream<'static, Result<KindedRows>>> {
+        read::read_kinds(self)
     }
-    Ok(vectors)
-}
 
-/// The store in which a path lies, and the path there.
-pub(crate) fn located(table: &TableReader, path: &str) -> Result<(Store, String)> {
-    if !is_absolute(path) {
-        return Ok((table.store().clone(), path.to_owned()));
+    /// How versions of a key are merged.
+    pub(crate) fn merge_spec(&self) -> Result<&Arc<MergeSpec>> {
+        self.merge.as_ref().ok_or_else(|| Error::Inconsistent {
+            file: self.table.store().url().to_owned(),
+            what: "a table without a primary key has nothing to merge".to_owned(),
+        })
     }
-    let unreadable = || Error::Inconsistent {
-        file: path.to_owned(),
-        what: "not the path of a file".to_owned(),
-    };
-    let (directory, name) = path.rsplit_once('/').ok_or_else(unreadable)?;
-    Ok((
-        Store::open(&url_of(directory), table.store_options())?,
-        name.to_owned(),
-    ))
 }
 
 /// Why a table's rows are not simply those of its files.
-fn unreadable(schema: &TableSchema) -> Option<String> {
+pub(crate) fn unreadable(schema: &TableSchema) -> Option<String> {
     let set = |key: &str| {
         schema
             .options
             .get(key)
             .is_some_and(|v| v.eq_ignore_ascii_case("true"))
     };
-    if !schema.primary_keys.is_empty() {
-        return Some(format!(
-            "it has a primary key ({}), and merging the versions of a key comes with merge-on-read in a later release",
-            schema.primary_keys.join(", ")
-        ));
-    }
     if set("data-evolution.enabled") {
         return Some(
             "option data-evolution.enabled: columns of a row lie in several files".to_owned(),
@@ -389,93 +335,5 @@ fn unreadable(schema: &TableSchema) -> Option<String> {
     match schema.options.get("type") {
         None | Some("table") => None,
         Some(other) => Some(format!("it is a {other}")),
-    }
-}
-
-/// Where files of a table lie: below the table, or the full path where a file lies outside.
-#[derive(Clone, Debug)]
-pub struct Places {
-    partitions: PartitionPaths,
-    directory: String,
-    index_beside_data: bool,
-}
-
-impl Places {
-    /// Those of a table with this schema.
-    ///
-    /// # Errors
-    /// Options or partition columns that make no paths.
-    pub fn new(schema: &TableSchema) -> Result<Self> {
-        let index_beside_data = schema.options.bool("index-file-in-data-file-dir")?;
-        Ok(Self {
-            partitions: schema.partition_paths()?,
-            directory: TableOptions::of(schema)?
-                .data_file
-                .path_directory
-                .unwrap_or_default(),
-            index_beside_data: index_beside_data.unwrap_or(false),
-        })
-    }
-
-    fn bucket(&self, partition: &BinaryRow, bucket: BucketId) -> Result<String> {
-        let partition = self.partitions.path(partition)?;
-        let bucket = layout::bucket_dir(bucket);
-        Ok(layout::join([
-            self.directory.as_str(),
-            partition.as_str(),
-            bucket.as_str(),
-        ]))
-    }
-
-    /// The path of a data file.
-    ///
-    /// # Errors
-    /// A partition that makes no path.
-    pub fn of(&self, entry: &ManifestEntry) -> Result<String> {
-        match &entry.file.external_path {
-            Some(path) => Ok(path.clone()),
-            None => {
-                let bucket = self.bucket(&entry.partition, entry.bucket)?;
-                Ok(layout::join([
-                    bucket.as_str(),
-                    entry.file.file_name.as_str(),
-                ]))
-            }
-        }
-    }
-
-    /// The path of an index file.
-    ///
-    /// # Errors
-    /// A partition that makes no path.
-    pub fn of_index(&self, entry: &IndexManifestEntry) -> Result<String> {
-        match &entry.file.external_path {
-            Some(path) => Ok(path.clone()),
-            None if self.index_beside_data => {
-                let bucket = self.bucket(&entry.partition, entry.bucket)?;
-                Ok(layout::join([
-                    bucket.as_str(),
-                    entry.file.file_name.as_str(),
-                ]))
-            }
-            None => Ok(layout::index_path(&entry.file.file_name)),
-        }
-    }
-}
-
-fn is_absolute(path: &str) -> bool {
-    path.starts_with('/')
-        || path.split_once(':').is_some_and(|(scheme, rest)| {
-            rest.starts_with('/')
-                && !scheme.is_empty()
-                && scheme.chars().all(|c| c.is_ascii_alphanumeric())
-        })
-}
-
-/// Java writes local paths as `file:/dir`.
-fn url_of(path: &str) -> String {
-    match path.strip_prefix("file:/") {
-        Some(rest) if !rest.starts_with('/') => format!("file:///{rest}"),
-        _ => path.to_owned(),
     }
 }

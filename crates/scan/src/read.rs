@@ -1,68 +1,79 @@
-//! From splits to record batches.
+//! From a plan to record batches: units one after the other, files opened ahead.
 
-use crate::avro;
-use crate::deletion::DeletionVector;
 use crate::error::{Error, Result};
-use crate::partition::PartitionColumns;
-use crate::plan::{ScanPlan, Split, located};
+use crate::file::{FileJob, Reading};
+use crate::key_value::{SEQUENCE_NUMBER, SYSTEM_COLUMNS, VALUE_KIND};
+use crate::keyed::Unit;
+use crate::kinds::KindedRows;
+use crate::merge_read;
+use crate::plan::ScanPlan;
+use crate::predicate::Predicate;
+use crate::prune::Pruner;
+use crate::split::Split;
+use arrow::array::{AsArray, BooleanArray, Int8Array, RecordBatch};
 use arrow::compute::filter_record_batch;
-use arrow::record_batch::RecordBatch;
-use bytes::Bytes;
-use futures::future::BoxFuture;
+use arrow::datatypes::Int8Type;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
-use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
-use tidegate_datafile::{FileReader, ReadAt, ReadPlan};
-use tidegate_model::{SchemaId, layout};
-use tidegate_storage::Store;
+use tidegate_merge::kind;
+use tidegate_model::DataField;
 
-/// Files opened ahead of the one being read.
+/// Files or sections opened ahead of the one being read.
 const AHEAD: usize = 2;
 
-pub(crate) fn read(plan: &ScanPlan) -> Result<BoxStream<'static, Result<RecordBatch>>> {
-    let mut plans: HashMap<SchemaId, Arc<ReadPlan>> = HashMap::new();
-    let partitions = match plan.raw {
-        true => PartitionColumns::none(&plan.columns),
-        false => PartitionColumns::new(plan.schema(), &plan.columns)?,
-    };
-    let partitions = Arc::new(partitions);
-    let mut jobs = Vec::with_capacity(plan.splits.len());
-    for split in &plan.splits {
-        let id = split.file.schema_id;
-        let read = match plans.get(&id) {
-            Some(known) => known.clone(),
-            None => {
-                let table = || plan.table.store().url().to_owned();
-                let schema = plan
-                    .schemas
-                    .get(&id)
-                    .ok_or_else(|| Error::NoSchema { table: table(), id })?;
-                let mut made = ReadPlan::new(&schema.fields, partitions.of_files())?;
-                if let Some(rows) = plan.batch_rows {
-                    made = made.with_batch_rows(rows);
-                }
-                let made = Arc::new(made);
-                plans.insert(id, made.clone());
-                made
-            }
-        };
-        let (store, path) = located(&plan.table, &split.path)?;
-        jobs.push(Job {
-            store,
-            path,
-            read,
-            partitions: partitions.clone(),
-            split: split.clone(),
-        });
+type Batches = BoxStream<'static, Result<RecordBatch>>;
+
+/// The rows alone.
+pub(crate) fn read(plan: &ScanPlan) -> Result<Batches> {
+    batches(plan, false)
+}
+
+/// The rows with their kinds.
+pub(crate) fn read_kinds(plan: &ScanPlan) -> Result<BoxStream<'static, Result<KindedRows>>> {
+    if !plan.has_kinds {
+        let rows = batches(plan, false)?;
+        return Ok(rows.map_ok(KindedRows::inserts).boxed());
     }
-    let batches = stream::iter(jobs)
-        .map(Job::with_partition)
-        .buffered(AHEAD)
-        .try_flatten();
-    let Some(limit) = plan.limit else {
-        return Ok(batches.boxed());
+    let table = plan.table.store().url().to_owned();
+    let split = move |mut batch: RecordBatch| {
+        let kinds = kinds_of(&batch).cloned().ok_or_else(|| lost(&table))?;
+        batch.remove_column(0);
+        Ok(KindedRows { kinds, rows: batch })
     };
+    let split = move |batch: Result<RecordBatch>| batch.and_then(&split);
+    Ok(batches(plan, true)?.map(split).boxed())
+}
+
+fn batches(plan: &ScanPlan, kinds: bool) -> Result<Batches> {
+    let finish = Arc::new(Finish::new(plan, kinds));
+    let mut readings = Readings::new(plan, &finish);
+    let units = match &plan.keyed {
+        Some(keyed) if !plan.raw => keyed.units(&plan.splits)?,
+        _ => plan.splits.iter().map(Unit::alone).collect(),
+    };
+    let pruner = plan
+        .filter
+        .as_ref()
+        .map(|filter| Pruner::new(filter, plan.schema(), &plan.schemas));
+    let mut jobs = Vec::with_capacity(units.len());
+    for unit in units {
+        if let (Some(pruner), Unit::Plain { splits, .. }) = (&pruner, &unit)
+            && !splits.iter().any(|s| pruner.may_hold(s))
+        {
+            continue;
+        }
+        jobs.push(readings.job(unit, kinds)?);
+    }
+    let opened = stream::iter(jobs).map(move |job| open(job, finish.clone()));
+    let batches = opened.buffered(AHEAD).try_flatten();
+    Ok(match plan.limit {
+        None => batches.boxed(),
+        Some(0) => stream::empty().boxed(),
+        Some(limit) => limited(batches.boxed(), limit),
+    })
+}
+
+fn limited(batches: Batches, limit: u64) -> Batches {
     let limited = batches.scan(limit, |left, item| {
         let next = match item {
             _ if *left == 0 => None,
@@ -77,136 +88,184 @@ pub(crate) fn read(plan: &ScanPlan) -> Result<BoxStream<'static, Result<RecordBa
         };
         std::future::ready(next)
     });
-    Ok(if limit == 0 {
-        stream::empty().boxed()
-    } else {
-        limited.boxed()
-    })
+    limited.boxed()
 }
 
-struct Job {
-    store: Store,
-    path: String,
-    read: Arc<ReadPlan>,
-    partitions: Arc<PartitionColumns>,
-    split: Split,
+/// A unit with all that is needed to read it.
+enum Job {
+    Plain {
+        files: Vec<FileJob>,
+        drop_retracts: bool,
+    },
+    Merge(merge_read::Section),
 }
 
-impl Job {
-    async fn with_partition(self) -> Result<BoxStream<'static, Result<RecordBatch>>> {
-        let partitions = self.partitions.clone();
-        if !partitions.any() {
-            return self.open().await;
-        }
-        let file = self.store.url_of(&self.path);
-        let values = partitions.values(&file, &self.split.partition)?;
-        let batches = self.open().await?;
-        let whole = batches.map(move |batch| partitions.add(&file, &values, &batch?));
-        Ok(whole.boxed())
-    }
-
-    async fn open(self) -> Result<BoxStream<'static, Result<RecordBatch>>> {
-        let Self {
-            store,
-            path,
-            read,
-            split,
-            partitions: _,
-        } = self;
-        let name = &split.file.file_name;
-        let format = layout::format_of(name).unwrap_or("");
-        if format == "avro" {
-            return avro_file(&store, &path, read, split).await;
-        }
-        if format != "parquet" {
-            return Err(tidegate_datafile::Error::UnsupportedFormat {
-                file: store.url_of(&path),
-                format: format.to_owned(),
-            }
-            .into());
-        }
-        let inconsistent = |what: String| Error::Inconsistent {
-            file: store.url_of(&path),
-            what,
-        };
-        let size = u64::try_from(split.file.file_size)
-            .map_err(|_| inconsistent(format!("recorded size {}", split.file.file_size)))?;
-        let source = Arc::new(Object {
-            store: store.clone(),
-            path: path.clone(),
-        });
-        let reader = FileReader::open(&store.url_of(&path), size, source, &read).await?;
-        if reader.row_count() != u64::try_from(split.file.row_count).unwrap_or(u64::MAX) {
-            return Err(inconsistent(format!(
-                "it holds {} rows, the manifest says {}",
-                reader.row_count(),
-                split.file.row_count
-            )));
-        }
-        let batches = reader.stream(None)?.map_err(Error::from);
-        Ok(without_deleted(batches.boxed(), split.deletion))
-    }
-}
-
-/// Avro files are read whole: their blocks have no index.
-async fn avro_file(
-    store: &Store,
-    path: &str,
-    read: Arc<ReadPlan>,
-    split: Split,
-) -> Result<BoxStream<'static, Result<RecordBatch>>> {
-    let name = store.url_of(path);
-    let mut bytes = store.get(path).await?;
-    // Bytes behind the recorded size do not belong to the file [F-12.2].
-    let size = usize::try_from(split.file.file_size).unwrap_or(0);
-    if size > bytes.len() {
-        let what = format!("it has {} bytes, the manifest says {size}", bytes.len());
-        return Err(Error::Inconsistent { file: name, what });
-    }
-    bytes.truncate(size);
-    let batches = avro::decode(
-        &name,
-        &bytes,
-        u64::try_from(split.file.row_count).unwrap_or(0),
-    )?;
-    let shaped =
-        stream::iter(batches).map(move |batch| read.shape(&name, &batch).map_err(Error::from));
-    Ok(without_deleted(shaped.boxed(), split.deletion))
-}
-
-fn without_deleted(
-    batches: BoxStream<'static, Result<RecordBatch>>,
-    deletion: Option<Arc<DeletionVector>>,
-) -> BoxStream<'static, Result<RecordBatch>> {
-    let Some(deletion) = deletion else {
-        return batches;
+async fn open(job: Job, finish: Arc<Finish>) -> Result<Batches> {
+    let (batches, drop_retracts) = match job {
+        Job::Plain {
+            files,
+            drop_retracts,
+        } => (in_order(files).await?, drop_retracts),
+        // What a merge leaves is decided there.
+        Job::Merge(section) => (section.open().await?, false),
     };
-    let kept = batches.scan(0u64, move |first, item| {
-        let item = item.and_then(|batch| {
-            let start = *first;
-            *first += batch.num_rows() as u64;
-            match deletion.kept(start, batch.num_rows()) {
-                Some(kept) => filter_record_batch(&batch, &kept)
-                    .map_err(|e| tidegate_datafile::Error::from(e).into()),
-                None => Ok(batch),
+    let finished = batches.map(move |batch| finish.apply(batch?, drop_retracts));
+    let some = |batch: &Result<RecordBatch>| {
+        std::future::ready(!matches!(batch, Ok(batch) if batch.num_rows() == 0))
+    };
+    Ok(finished.filter(some).boxed())
+}
+
+/// The rows of files one after the other; the first one is opened at once.
+pub(crate) async fn in_order(files: Vec<FileJob>) -> Result<Batches> {
+    let mut files = files.into_iter();
+    let Some(first) = files.next() else {
+        return Ok(stream::empty().boxed());
+    };
+    let first = first.open().await?;
+    let rest = stream::iter(files).then(FileJob::open).try_flatten();
+    Ok(first.chain(rest).boxed())
+}
+
+/// The columns that files are asked for, in the up to three ways in which a plan reads them.
+struct Readings<'p> {
+    plan: &'p ScanPlan,
+    /// What the rows that come out need: asked for or compared.
+    columns: Vec<DataField>,
+    rows: Option<Arc<Reading>>,
+    records: Option<Arc<Reading>>,
+    merged: Option<Arc<Reading>>,
+}
+
+impl<'p> Readings<'p> {
+    fn new(plan: &'p ScanPlan, finish: &Finish) -> Self {
+        let mut columns = plan.columns.clone();
+        for field in finish.filter.iter().flat_map(Predicate::fields) {
+            if !columns.iter().any(|c| c.id == field.id) {
+                columns.push(field.clone());
             }
-        });
-        std::future::ready(Some(item))
-    });
-    kept.boxed()
+        }
+        Self {
+            plan,
+            columns,
+            rows: None,
+            records: None,
+            merged: None,
+        }
+    }
+
+    fn job(&mut self, unit: Unit, kinds: bool) -> Result<Job> {
+        match unit {
+            Unit::Plain { splits, retracts } => {
+                let drop_retracts = retracts && !self.plan.keep_deletes;
+                let (place, system) = match kinds || drop_retracts {
+                    true => (&mut self.records, true),
+                    false => (&mut self.rows, false),
+                };
+                let reading = Reading::once(place, self.plan, &self.columns, system)?;
+                let files = reading.jobs(self.plan, splits)?;
+                Ok(Job::Plain {
+                    files,
+                    drop_retracts,
+                })
+            }
+            Unit::Merge { runs } => {
+                let spec = self.plan.merge_spec()?;
+                let columns = merge_read::columns(spec, self.plan.schema(), &self.columns)?;
+                let reading = Reading::once(&mut self.merged, self.plan, &columns, true)?;
+                let runs = runs.into_iter().map(|run| reading.jobs(self.plan, run));
+                let runs = runs.collect::<Result<Vec<_>>>()?;
+                let rows = self.plan.batch_rows;
+                let keep = self.plan.keep_deletes;
+                let section = merge_read::Section::new(spec, &columns, runs, keep, rows)?;
+                Ok(Job::Merge(section))
+            }
+        }
+    }
 }
 
-/// An object of a store as the source of a data file's bytes.
-struct Object {
-    store: Store,
-    path: String,
+impl Unit {
+    fn alone(split: &Split) -> Self {
+        Self::Plain {
+            splits: vec![split.clone()],
+            retracts: false,
+        }
+    }
 }
 
-impl ReadAt for Object {
-    fn read_at(
-        &self,
-        range: Range<u64>,
-    ) -> BoxFuture<'_, Result<Bytes, Box<dyn std::error::Error + Send + Sync>>> {
-        Box::pin(async move { Ok(self.store.get_range(&self.path, range).await?) })
+/// What becomes of a batch as files and merges give it: rows that are not wanted go, then columns.
+struct Finish {
+    table: String,
+    kinds: bool,
+    columns: Vec<String>,
+    filter: Option<Predicate>,
+}
+
+impl Finish {
+    fn new(plan: &ScanPlan, kinds: bool) -> Self {
+        Self {
+            table: plan.table.store().url().to_owned(),
+            kinds,
+            columns: plan.columns.iter().map(|c| c.name.clone()).collect(),
+            filter: plan.filter.clone(),
+        }
+    }
+
+    fn apply(&self, batch: RecordBatch, drop_retracts: bool) -> Result<RecordBatch> {
+        let arrow = |e| Error::from(tidegate_datafile::Error::from(e));
+        let mut batch = batch;
+        if drop_retracts {
+            let kinds = kinds_of(&batch).ok_or_else(|| lost(&self.table))?;
+            if kinds.values().iter().any(|k| kind::is_retract(*k)) {
+                let kept = kinds.values().iter().map(|k| !kind::is_retract(*k));
+                let kept = BooleanArray::from(kept.collect::<Vec<_>>());
+                batch = filter_record_batch(&batch, &kept).map_err(arrow)?;
+            }
+        }
+        if let Some(filter) = &self.filter {
+            let held = filter.holds(&self.table, &batch)?;
+            if held.true_count() < held.len() {
+                batch = filter_record_batch(&batch, &held).map_err(arrow)?;
+            }
+        }
+        let schema = batch.schema();
+        let system = usize::from(schema.fields().first().is_some_and(is_system)) * SYSTEM_COLUMNS;
+        let mut wanted = Vec::with_capacity(self.columns.len() + 1);
+        if self.kinds {
+            wanted.push(schema.index_of(VALUE_KIND).map_err(arrow)?);
+        }
+        // Value columns stand in the order of the projection, unless a merge needs others too.
+        for (i, name) in self.columns.iter().enumerate() {
+            let here = system + i;
+            let found = schema.fields().get(here).is_some_and(|f| f.name() == name);
+            wanted.push(if found {
+                here
+            } else {
+                schema.index_of(name).map_err(arrow)?
+            });
+        }
+        let same = wanted.len() == schema.fields().len()
+            && wanted.iter().enumerate().all(|(i, at)| i == *at);
+        if same {
+            return Ok(batch);
+        }
+        batch.project(&wanted).map_err(arrow)
+    }
+}
+
+fn is_system(field: &arrow::datatypes::FieldRef) -> bool {
+    field.name() == SEQUENCE_NUMBER
+}
+
+/// The kinds of a batch that has them.
+pub(crate) fn kinds_of(batch: &RecordBatch) -> Option<&Int8Array> {
+    let column = batch.column_by_name(VALUE_KIND)?;
+    column.as_primitive_opt::<Int8Type>()
+}
+
+fn lost(table: &str) -> Error {
+    Error::Inconsistent {
+        file: table.to_owned(),
+        what: "row kinds were asked for and not read".to_owned(),
     }
 }

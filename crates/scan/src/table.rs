@@ -1,11 +1,14 @@
 //! A table's metadata, read: snapshots, tags, schemas.
 
+use crate::changes::{Changes, From};
 use crate::error::{Error, Result};
-use crate::plan::{Listing, ScanPlan};
+use crate::plan::ScanPlan;
+use crate::split::Listing;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use tidegate_format as format;
-use tidegate_model::{SchemaId, Snapshot, SnapshotId, TableSchema, layout};
+use tidegate_model::{SchemaId, Snapshot, SnapshotId, TableSchema, calendar, layout};
 use tidegate_storage::Store;
 
 /// Which version of a table to read.
@@ -18,6 +21,8 @@ pub enum At {
     Snapshot(SnapshotId),
     /// A tag, likewise.
     Tag(String),
+    /// The newest snapshot made at this time or before, in epoch milliseconds, likewise.
+    Timestamp(i64),
 }
 
 /// Reads the metadata of one table; holds nothing but the store.
@@ -78,7 +83,7 @@ impl TableReader {
     /// # Errors
     /// A path outside that is none, or whose store cannot be opened.
     pub fn locate(&self, path: &str) -> Result<(Store, String)> {
-        crate::plan::located(self, path)
+        crate::places::located(self, path)
     }
 
     pub(crate) fn store_options(&self) -> &BTreeMap<String, String> {
@@ -86,7 +91,7 @@ impl TableReader {
     }
 
     /// A path of snapshots, schemas or tags, in the branch where there is one.
-    fn path(&self, path: &str) -> String {
+    pub(crate) fn path(&self, path: &str) -> String {
         match &self.branch {
             Some(branch) => layout::in_branch(branch, path),
             None => path.to_owned(),
@@ -143,7 +148,7 @@ impl TableReader {
         self.find_snapshot(id).await
     }
 
-    async fn find_snapshot(&self, id: SnapshotId) -> Result<Option<Snapshot>> {
+    pub(crate) async fn find_snapshot(&self, id: SnapshotId) -> Result<Option<Snapshot>> {
         let path = self.path(&layout::snapshot_path(id));
         match self.store.get_opt(&path).await? {
             Some(bytes) => Ok(Some(
@@ -234,6 +239,14 @@ impl TableReader {
         ScanPlan::new(self.clone(), snapshot, schema).await
     }
 
+    /// The changes of the table from a place in its history on.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`]; missing or unreadable metadata.
+    pub async fn changes(&self, from: From) -> Result<Changes> {
+        Changes::open(self.clone(), from).await
+    }
+
     /// Lists the files of a version, of tables too whose rows this build cannot read.
     ///
     /// # Errors
@@ -241,6 +254,50 @@ impl TableReader {
     pub async fn files(&self, at: &At) -> Result<Listing> {
         let (snapshot, schema) = self.version(at).await?;
         Listing::new(self, snapshot.as_ref(), schema).await
+    }
+
+    /// The newest snapshot that was made at a time or before. Times of snapshots never go back where their
+    /// writers keep to that, as ours do; so not all of them are read.
+    ///
+    /// # Errors
+    /// [`Error::NothingThen`] where the oldest one left is younger.
+    pub async fn snapshot_at(&self, millis: i64) -> Result<Snapshot> {
+        let ids = self.snapshot_ids().await?;
+        let mut found = None;
+        let (mut low, mut high) = (0, ids.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let read = match ids.get(middle) {
+                Some(id) => self.find_snapshot(*id).await?,
+                None => None,
+            };
+            match read {
+                Some(snapshot) if snapshot.time_millis > millis => high = middle,
+                // One that has expired since the listing was older than those that are left.
+                read => {
+                    found = read.or(found);
+                    low = middle + 1;
+                }
+            }
+        }
+        if let Some(snapshot) = found {
+            return Ok(snapshot);
+        }
+        let present = match ids.first() {
+            Some(first) => {
+                let oldest = self.snapshot(*first).await?;
+                format!(
+                    "the oldest snapshot left is {first}, of {}",
+                    instant(oldest.time_millis)
+                )
+            }
+            None => "there is no snapshot at all".to_owned(),
+        };
+        Err(Error::NothingThen {
+            table: self.store.url().to_owned(),
+            time: instant(millis),
+            present,
+        })
     }
 
     async fn version(&self, at: &At) -> Result<(Option<Snapshot>, TableSchema)> {
@@ -256,6 +313,27 @@ impl TableReader {
                 let schema = self.schema(snapshot.schema_id).await?;
                 Ok((Some(snapshot), schema))
             }
+            At::Timestamp(millis) => {
+                let snapshot = self.snapshot_at(*millis).await?;
+                let schema = self.schema(snapshot.schema_id).await?;
+                Ok((Some(snapshot), schema))
+            }
         }
     }
+}
+
+/// A time for messages, in UTC.
+fn instant(millis: i64) -> String {
+    let mut text = String::new();
+    let (day, of_day) = (millis.div_euclid(86_400_000), millis.rem_euclid(86_400_000));
+    calendar::write_date(&mut text, day);
+    let (seconds, rest) = (of_day / 1000, of_day % 1000);
+    let _written = write!(
+        text,
+        "T{:02}:{:02}:{:02}.{rest:03}Z",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60
+    );
+    text
 }

@@ -66,7 +66,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .scan(&At::Snapshot(SnapshotId(snapshot)))
         .await?
         .with_columns(&columns)?;
-    println!("{} rows in {} files", plan.row_count(), plan.splits().len());
+    println!("{} files", plan.splits().len());
     let mut batches = plan.read()?;
     while let Some(batch) = batches.try_next().await? {
         println!("{} rows of {:?}", batch.num_rows(), columns);

@@ -37,7 +37,7 @@
 //!     stream.checkpoint().await?; // durable, then visible, exactly once
 //!     stream.finish().await?;
 //! }
-//! assert_eq!(table.scan(&At::Latest).await?.row_count(), 5);
+//! assert_eq!(table.scan(&At::Latest).await?.row_count(), Some(5));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())

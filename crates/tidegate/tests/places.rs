@@ -301,7 +301,7 @@ async fn a_partition_column_that_is_null_in_a_whole_file_is_a_warning() {
     }
 }
 
-/// Golden tables without primary key whose rows are read here.
+/// Golden tables whose rows are read here. One data file of `pk_avro_1_0_1` is not in the collection.
 fn golden() -> Vec<String> {
     let tables = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/tables");
     let mut names: Vec<String> = std::fs::read_dir(tables)
@@ -311,7 +311,13 @@ fn golden() -> Vec<String> {
         .map(|e| e.file_name().into_string().unwrap())
         .filter(|name| !name.contains("_orc"))
         .filter(|name| {
-            !["append_blob", "append_data_evolution", "append_variant"].contains(&name.as_str())
+            let others = [
+                "append_blob",
+                "append_data_evolution",
+                "append_variant",
+                "pk_avro_1_0_1",
+            ];
+            !others.contains(&name.as_str())
         })
         .collect();
     names.sort();

@@ -1,0 +1,1 @@
+//! Files that conditions rule out.
