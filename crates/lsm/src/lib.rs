@@ -24,4 +24,4 @@ pub use levels::{LevelRun, Levels, overlap};
 pub use options::{CompactionOptions, LiftLevel0, OffPeak};
 pub use run::SortedRun;
 pub use sections::{Section, sections};
-pub use task::{Action, plan};
+pub use task::{Action, LookupLift, LookupTable, lookup_lift, plan};

@@ -83,6 +83,47 @@ pub fn plan(
     Ok(actions)
 }
 
+/// What lifting a file takes where compaction looks up old rows \[W-55].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookupLift {
+    /// Its entry changes and nothing else: it was above level 0, its changes are told.
+    Entry,
+    /// Its rows are read for the changelog, the file stays.
+    Told,
+    /// Its rows are read for the changelog and merged into a new file.
+    Rewritten,
+}
+
+/// How a table's compaction looks up old rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LookupTable {
+    /// The table keeps deletion vectors.
+    pub deletion_vectors: bool,
+    /// `deduplicate` without sequence field: old versions change nothing about the newest one.
+    pub newest_wins: bool,
+}
+
+/// Decides how to carry out an [`Action::Lift`] of a table whose compaction looks up old rows.
+/// `same_format`: files of both levels are of one format.
+pub fn lookup_lift(
+    file: &DataFileMeta,
+    output: Level,
+    top: Level,
+    table: LookupTable,
+    same_format: bool,
+) -> LookupLift {
+    let holds_deletes = file.delete_row_count != Some(0);
+    if file.level > Level(0) {
+        LookupLift::Entry
+    } else if !same_format || (table.deletion_vectors && holds_deletes) {
+        LookupLift::Rewritten
+    } else if output == top || table.newest_wins {
+        LookupLift::Told
+    } else {
+        LookupLift::Rewritten
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,5 +266,37 @@ mod tests {
         };
         let actions = plan(&pick, &options(), &order(), Level(5), |_| false).unwrap();
         assert_eq!(shown(&actions), ["rewrite a", "rewrite b"]);
+    }
+
+    /// [W-55]
+    #[test]
+    fn a_look_up_lift_reads_or_rewrites_what_comes_from_level_0() {
+        let plain = LookupTable {
+            deletion_vectors: false,
+            newest_wins: false,
+        };
+        let vectors = LookupTable {
+            deletion_vectors: true,
+            ..plain
+        };
+        let newest = LookupTable {
+            newest_wins: true,
+            ..plain
+        };
+        let with = DataFileMeta {
+            delete_row_count: Some(1),
+            ..file("d", 1, 2)
+        };
+        let lift = |f: &DataFileMeta, output, table, format| {
+            lookup_lift(f, Level(output), Level(5), table, format)
+        };
+        let zero = file("a", 1, 2);
+        assert_eq!(lift(&at(2, "b", 1, 2), 4, plain, true), LookupLift::Entry);
+        assert_eq!(lift(&zero, 5, plain, true), LookupLift::Told);
+        assert_eq!(lift(&zero, 4, plain, true), LookupLift::Rewritten);
+        assert_eq!(lift(&zero, 4, newest, true), LookupLift::Told);
+        assert_eq!(lift(&zero, 5, plain, false), LookupLift::Rewritten);
+        assert_eq!(lift(&with, 5, vectors, true), LookupLift::Rewritten);
+        assert_eq!(lift(&zero, 5, vectors, true), LookupLift::Told);
     }
 }

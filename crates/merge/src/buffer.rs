@@ -1,7 +1,7 @@
 //! Sorting what a writer holds \[W-22]: batches as they came, in; sorted batches out, merged for level 0
 //! and unmerged for `changelog-producer = input` \[W-23].
 
-use crate::engine::{self, Groups, RowRef};
+use crate::engine::{self, Groups, How, RowRef};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::sort_key::{Keyed, SortKeys};
@@ -186,7 +186,11 @@ impl Sorted {
                 rows,
                 ends: &ends,
             };
-            engine::merge(&self.spec, self.keys.layout(), groups, false)
+            let how = How {
+                drop_deletes: false,
+                singles_too: false,
+            };
+            Ok(engine::merge(&self.spec, self.keys.layout(), groups, how)?.batch)
         })
     }
 

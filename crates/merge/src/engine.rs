@@ -1,5 +1,6 @@
 //! Merge functions: groups of rows of one key, oldest first, become one row each, or none.
 
+pub(crate) mod changelog;
 mod steps;
 mod versions;
 
@@ -38,7 +39,7 @@ pub(crate) struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    fn iter(self) -> impl Iterator<Item = &'a [RowRef]> {
+    pub(crate) fn iter(self) -> impl Iterator<Item = &'a [RowRef]> {
         let mut start = 0;
         self.ends.iter().map(move |end| {
             let end = *end as usize;
@@ -48,11 +49,11 @@ impl<'a> Groups<'a> {
         })
     }
 
-    fn batch(self, row: RowRef) -> Option<&'a Keyed> {
+    pub(crate) fn batch(self, row: RowRef) -> Option<&'a Keyed> {
         self.batches.get(row.batch as usize)
     }
 
-    fn kind(self, row: RowRef) -> i8 {
+    pub(crate) fn kind(self, row: RowRef) -> i8 {
         self.batch(row).map_or(kind::INSERT, |b| b.kind(row.row()))
     }
 
@@ -67,44 +68,64 @@ impl<'a> Groups<'a> {
     }
 }
 
+/// One row per group, or none.
+#[derive(Debug)]
+pub(crate) struct Merged {
+    pub(crate) batch: RecordBatch,
+    /// Which group each row is of.
+    pub(crate) groups: Vec<u32>,
+}
+
+/// How rows are merged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    /// Rows that end deleted go.
+    pub(crate) drop_deletes: bool,
+    /// A row that is alone goes through the merge function too, instead of staying as it is
+    /// \[W-22]: look-up compactions do that \[W-53].
+    pub(crate) singles_too: bool,
+}
+
 /// What a merge makes of groups.
 pub(crate) fn merge(
     spec: &MergeSpec,
     layout: &Layout,
     groups: Groups<'_>,
-    drop_deletes: bool,
-) -> Result<RecordBatch> {
+    how: How,
+) -> Result<Merged> {
     let computes = matches!(
         spec.engine(),
         MergeEngine::PartialUpdate | MergeEngine::Aggregation
     );
     // Where every key has one version there is nothing to merge.
-    if computes && groups.rows.len() != groups.ends.len() {
-        return compute(spec, layout, groups, drop_deletes);
+    if computes && (how.singles_too || groups.rows.len() != groups.ends.len()) {
+        return compute(spec, layout, groups, how);
     }
     let mut picked = Vec::with_capacity(groups.ends.len());
-    for group in groups.iter() {
+    let mut places = Vec::with_capacity(groups.ends.len());
+    for (group, place) in groups.iter().zip(0u32..) {
         let row = match group {
-            // A row that is alone is not merged at all [W-22].
-            [single] => Some(*single),
+            [single] if !how.singles_too => Some(*single),
             rows => match spec.engine() {
                 MergeEngine::FirstRow => first_row(spec, layout, groups, rows)?,
                 _ => deduplicate(spec, groups, rows),
             },
         };
-        picked.extend(row.filter(|row| !(drop_deletes && kind::is_retract(groups.kind(*row)))));
+        let drops = |row: &RowRef| how.drop_deletes && kind::is_retract(groups.kind(*row));
+        if let Some(row) = row.filter(|row| !drops(row)) {
+            picked.push(row);
+            places.push(place);
+        }
     }
-    gather(groups.batches, &picked, layout)
+    Ok(Merged {
+        batch: gather(groups.batches, &picked, layout)?,
+        groups: places,
+    })
 }
 
 /// Column by column.
-fn compute(
-    spec: &MergeSpec,
-    layout: &Layout,
-    groups: Groups<'_>,
-    drop_deletes: bool,
-) -> Result<RecordBatch> {
-    let versions = versions::versions(spec, layout, groups, drop_deletes)?;
+fn compute(spec: &MergeSpec, layout: &Layout, groups: Groups<'_>, how: How) -> Result<Merged> {
+    let versions = versions::versions(spec, layout, groups, how)?;
     let mut columns: Vec<ArrayRef> = vec![
         Arc::new(Int64Array::from(versions.sequences)),
         Arc::new(Int8Array::from(versions.kinds)),
@@ -132,10 +153,14 @@ fn compute(
             .merge()?,
         );
     }
-    RecordBatch::try_new(layout.schema.clone(), columns).map_err(|e| {
+    let batch = RecordBatch::try_new(layout.schema.clone(), columns).map_err(|e| {
         Error::Batch(format!(
             "merged rows do not fit the table: {e}; a column that is NOT NULL ended without a value"
         ))
+    })?;
+    Ok(Merged {
+        batch,
+        groups: versions.groups,
     })
 }
 
@@ -192,3 +217,6 @@ pub(crate) fn gather(batches: &[Keyed], rows: &[RowRef], layout: &Layout) -> Res
     let batches: Vec<_> = batches.iter().map(|b| &b.batch).collect();
     Ok(interleave_record_batch(&batches, &indices)?)
 }
+
+#[cfg(test)]
+mod tests;

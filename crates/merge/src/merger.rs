@@ -6,18 +6,19 @@
 //! go through by slices, neither compared nor copied: a row without other versions is not merged
 //! \[W-22].
 
-use crate::engine::{self, Groups, RowRef};
+use crate::engine::{self, Groups, How, RowRef, changelog};
 use crate::error::{Error, Result};
 use crate::kind;
 use crate::layout::Layout;
 use crate::loser_tree::LoserTree;
-use crate::sort_key::{Keyed, SortKeys};
-use crate::spec::MergeSpec;
+use crate::sort_key::{Keyed, Origin, SortKeys};
+use crate::spec::{MergeEngine, MergeSpec};
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
+use tidegate_model::Level;
 
 /// Rows that are alone for at least so long go through by a slice; shorter stretches are copied, so
 /// that batches do not become tiny.
@@ -45,6 +46,17 @@ pub enum Changelog {
     None,
     /// Every row as it came, in merge order \[W-51]: for runs that a write buffer spilled.
     Input,
+    /// What changed against the records of the top level, to which everything is merged \[W-52];
+    /// deletes go whatever [`MergeOptions::deletes`] says. Batches come by
+    /// [`push_at`](Merger::push_at).
+    FullCompaction {
+        /// The top level.
+        top: Level,
+    },
+    /// What level 0 changed against the records above it \[W-53], \[W-54]. Batches come by
+    /// [`push_at`](Merger::push_at), and by [`push_old`](Merger::push_old) those from above the output
+    /// level that hold keys of level 0.
+    Lookup,
 }
 
 /// How to merge.
@@ -193,12 +205,52 @@ impl Merger {
     /// # Errors
     /// Where the run was not asked for, or the batch is of another schema, or not in order.
     pub fn push(&mut self, run: usize, batch: RecordBatch) -> Result<()> {
+        self.push_at(run, batch, Level(0))
+    }
+
+    /// The same, of a file of this level: what changelogs go by.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub fn push_at(&mut self, run: usize, batch: RecordBatch, level: Level) -> Result<()> {
+        self.push_from(
+            run,
+            batch,
+            Origin {
+                level: level.0,
+                reference: false,
+            },
+        )
+    }
+
+    /// Old records from a level that takes no part in the compaction \[W-53]: they are not given out,
+    /// but what is merged is merged with them, and the changelog says what was before.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub fn push_old(&mut self, run: usize, batch: RecordBatch, level: Level) -> Result<()> {
+        if self.options.changelog != Changelog::Lookup {
+            let what = "old records are for look-ups; merge with Changelog::Lookup".to_owned();
+            return Err(Error::Run { run, what });
+        }
+        self.push_from(
+            run,
+            batch,
+            Origin {
+                level: level.0,
+                reference: true,
+            },
+        )
+    }
+
+    fn push_from(&mut self, run: usize, batch: RecordBatch, origin: Origin) -> Result<()> {
         self.expect_waiting(run)?;
         if batch.num_rows() == 0 {
             return Ok(());
         }
         self.forget();
         let mut keyed = self.keys.encode(batch)?;
+        keyed.origin = origin;
         let layout = self.keys.layout();
         if let Some(row) = keyed.first_out_of_order() {
             let key = layout.describe_key(&keyed.batch, row);
@@ -401,7 +453,11 @@ impl Merger {
         };
         // The last row may have more versions in the next batch.
         let end = until.saturating_sub(1);
-        if end <= from || !keyed.has_distinct_keys() {
+        // What a look-up compaction lifts goes through the merge function even alone [W-53].
+        let merged_alone = self.options.changelog == Changelog::Lookup
+            && keyed.origin.level <= 0
+            && (self.spec.engine() != MergeEngine::Deduplicate || self.spec.ignores_deletes());
+        if end <= from || !keyed.has_distinct_keys() || merged_alone {
             for row in from..until {
                 self.take(RowRef {
                     batch,
@@ -410,13 +466,31 @@ impl Merger {
             }
             return Ok(until);
         }
-        let slice = keyed.batch.slice(from, end - from);
+        let (slice, origin) = (keyed.batch.slice(from, end - from), keyed.origin);
         self.close_group();
         self.flush()?;
-        if self.options.changelog == Changelog::Input {
-            self.ready.push_back(Step::Changelog(slice.clone()));
+        let deletes = match self.options.changelog {
+            Changelog::None => self.options.deletes,
+            Changelog::Input => {
+                self.ready.push_back(Step::Changelog(slice.clone()));
+                self.options.deletes
+            }
+            Changelog::FullCompaction { top } => {
+                if origin.level != top.0 {
+                    self.tell_inserts(&slice)?;
+                }
+                Deletes::Drop
+            }
+            Changelog::Lookup => {
+                if origin.level <= 0 {
+                    self.tell_inserts(&slice)?;
+                }
+                self.options.deletes
+            }
+        };
+        if !origin.reference {
+            self.give(without_deletes(slice, deletes)?);
         }
-        self.give(without_deletes(slice, self.options.deletes)?);
         self.take(RowRef {
             batch,
             row: end as u32,
@@ -452,6 +526,16 @@ impl Merger {
         }
     }
 
+    /// Rows whose key was not there before.
+    fn tell_inserts(&mut self, rows: &RecordBatch) -> Result<()> {
+        let adds = without_deletes(rows.clone(), Deletes::Drop)?;
+        if adds.num_rows() > 0 {
+            let inserts = changelog::with_kinds(&adds, vec![kind::INSERT; adds.num_rows()])?;
+            self.ready.push_back(Step::Changelog(inserts));
+        }
+        Ok(())
+    }
+
     fn give(&mut self, batch: RecordBatch) {
         if batch.num_rows() > 0 {
             self.ready.push_back(Step::Batch(batch));
@@ -469,12 +553,29 @@ impl Merger {
                 rows,
                 ends: &self.ends,
             };
-            let drops = self.options.deletes == Deletes::Drop;
-            let merged = engine::merge(&self.spec, layout, groups, drops)?;
-            if self.options.changelog == Changelog::Input {
-                self.ready
-                    .push_back(Step::Changelog(groups.unmerged(layout)?));
-            }
+            let drop_deletes = self.options.deletes == Deletes::Drop;
+            let (merged, changelog) = match self.options.changelog {
+                Changelog::None | Changelog::Input => {
+                    let how = How {
+                        drop_deletes,
+                        singles_too: false,
+                    };
+                    let merged = engine::merge(&self.spec, layout, groups, how)?.batch;
+                    let input = self.options.changelog == Changelog::Input;
+                    let changelog = input.then(|| groups.unmerged(layout)).transpose()?;
+                    (merged, changelog)
+                }
+                Changelog::FullCompaction { top } => {
+                    let made = changelog::full_compaction(&self.spec, layout, groups, top.0)?;
+                    (made.rows, Some(made.changelog))
+                }
+                Changelog::Lookup => {
+                    let made = changelog::lookup(&self.spec, layout, groups, drop_deletes)?;
+                    (made.rows, Some(made.changelog))
+                }
+            };
+            let told = changelog.filter(|c| c.num_rows() > 0);
+            self.ready.extend(told.map(Step::Changelog));
             self.give(merged);
             self.rows.drain(..whole);
             self.ends.clear();

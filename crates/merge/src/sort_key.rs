@@ -36,6 +36,16 @@ pub(crate) struct Keyed {
     sequence: Option<Rows>,
     /// Known only once the order was checked.
     distinct: bool,
+    /// Where the rows lie in the merge tree.
+    pub(crate) origin: Origin,
+}
+
+/// Where rows lie in the merge tree, as far as changelogs care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) level: i32,
+    /// They are not merged, but tell what was before.
+    pub(crate) reference: bool,
 }
 
 impl SortKeys {
@@ -113,6 +123,10 @@ impl SortKeys {
             keys,
             sequence,
             distinct: false,
+            origin: Origin {
+                level: 0,
+                reference: false,
+            },
         })
     }
 

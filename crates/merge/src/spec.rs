@@ -78,6 +78,7 @@ pub struct MergeSpec {
     ignore_delete: bool,
     ignore_update_before: bool,
     rules: Rules,
+    row_deduplicate: Option<Vec<usize>>,
 }
 
 impl MergeSpec {
@@ -105,6 +106,7 @@ impl MergeSpec {
         Ok(Self {
             rules: Rules::new(schema, &options, engine, &sequence, ignore_delete)?,
             engine,
+            row_deduplicate: exclusions::row_deduplicate(schema, &options)?,
             columns: schema.fields.clone(),
             keys: keys.collect::<Result<_, _>>()?,
             sequence,
@@ -228,6 +230,12 @@ impl MergeSpec {
     /// The table's columns.
     pub fn columns(&self) -> &[DataField] {
         &self.columns
+    }
+
+    /// `changelog-producer.row-deduplicate`: the columns whose change alone is no change; `None` = every
+    /// update is told.
+    pub(crate) fn ignored_by_row_deduplicate(&self) -> Option<&[usize]> {
+        self.row_deduplicate.as_deref()
     }
 
     pub(crate) fn rules(&self) -> &Rules {

@@ -5,7 +5,7 @@
 //! row even where retracts are ignored \[W-63]b.
 
 use super::steps::{Op, Steps};
-use super::{Groups, RowRef};
+use super::{Groups, How, RowRef};
 use crate::error::{Error, Result};
 use crate::kind;
 use crate::layout::Layout;
@@ -23,6 +23,8 @@ pub(super) struct Versions {
     pub(super) lanes: Vec<Steps>,
     pub(super) sequences: Vec<i64>,
     pub(super) kinds: Vec<i8>,
+    /// Which group each row is of.
+    pub(super) groups: Vec<u32>,
 }
 
 /// How the records of one sequence group compare.
@@ -61,7 +63,7 @@ pub(super) fn versions(
     spec: &MergeSpec,
     layout: &Layout,
     groups: Groups<'_>,
-    drop_deletes: bool,
+    how: How,
 ) -> Result<Versions> {
     let rules = spec.rules();
     let mut out = Versions {
@@ -69,10 +71,10 @@ pub(super) fn versions(
         ..Versions::default()
     };
     let mut orderings = orderings(rules, layout, groups)?;
-    for rows in groups.iter() {
+    for (rows, place) in groups.iter().zip(0u32..) {
         let (row_kind, last) = match rows {
             // A row that is alone is not merged at all [W-22].
-            [single] => {
+            [single] if !how.singles_too => {
                 out.lanes
                     .iter_mut()
                     .for_each(|lane| lane.push(Op::Set, *single));
@@ -92,12 +94,13 @@ pub(super) fn versions(
                 merge.steps(rows, &mut out.lanes)?
             }
         };
-        if drop_deletes && kind::is_retract(row_kind) {
+        if how.drop_deletes && kind::is_retract(row_kind) {
             out.lanes.iter_mut().for_each(Steps::drop_group);
             continue;
         }
         out.lanes.iter_mut().for_each(Steps::end_group);
         out.kinds.push(row_kind);
+        out.groups.push(place);
         let sequence = last
             .or(rows.last().copied())
             .and_then(|row| groups.batch(row).map(|b| b.sequence_number(row.row())));

@@ -130,3 +130,34 @@ pub(super) fn check(options: &Options, engine: MergeEngine) -> Result<()> {
     }
     Ok(())
 }
+
+/// `changelog-producer.row-deduplicate` with the columns that it ignores \[W-52].
+pub(super) fn row_deduplicate(
+    schema: &TableSchema,
+    options: &Options,
+) -> Result<Option<Vec<usize>>> {
+    if !options
+        .bool("changelog-producer.row-deduplicate")?
+        .unwrap_or(false)
+    {
+        return Ok(None);
+    }
+    let key = "changelog-producer.row-deduplicate-ignore-fields";
+    let mut ignored = Vec::new();
+    let Some(text) = options.get(key) else {
+        return Ok(Some(ignored));
+    };
+    for name in text.split(',').map(str::trim) {
+        match schema.index_of(name) {
+            Some(at) => ignored.push(at),
+            None => {
+                return option(
+                    key,
+                    text,
+                    format!("'{name}' is no column of the table; name one that is"),
+                );
+            }
+        }
+    }
+    Ok(Some(ignored))
+}
