@@ -1,11 +1,14 @@
 //! The command line as clap sees it.
 
+mod reading;
+
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 use crate::context::WarehouseArgs;
 use crate::logs::LogArgs;
+pub(crate) use reading::{ReadArgs, RowArgs, TailArgs, VersionArgs};
 
 const AFTER: &str = "Exit codes: 0 done; 1 failed while running; 2 wrong command line; 3 wrong configuration or failed check; \
 4 table, snapshot, job, checkpoint or source not found; 5 commit refused; 6 saved state and table disagree; 8 fenced; 9 outcome undecided; 130/143 stopped by a signal \
@@ -63,6 +66,13 @@ pub(crate) enum Command {
     /// Tables and what is inside them.
     #[command(subcommand)]
     Table(Box<TableCommand>),
+    /// Changes of a table, snapshot by snapshot, with row kinds in a column `_kind`.
+    ///
+    /// The changelog where the table makes one (changelog-producer), else the new rows of each commit, an
+    /// update as +U or +I alone. Snapshots that replaced rows (OVERWRITE) are left out unless the table says
+    /// streaming-read-overwrite. It stops with exit code 4 where changes have expired, or the table
+    /// was rolled back below what was read. `'DB.TABLE$audit_log'` and `$binlog` as for `table read`.
+    Tail(TailArgs),
     /// Jobs that are registered at a table.
     #[command(subcommand)]
     Job(JobCommand),
@@ -240,17 +250,12 @@ pub(crate) enum TableCommand {
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
     },
-    /// Rows.
-    Read {
-        #[command(flatten)]
-        at: AtSnapshot,
-        /// Only these columns, in this order.
-        #[arg(long, value_delimiter = ',', value_name = "COLUMN,…")]
-        columns: Vec<String>,
-        /// So many rows at most.
-        #[arg(long)]
-        limit: Option<usize>,
-    },
+    /// Rows; of a table with a primary key the versions of each key merged.
+    ///
+    /// `'DB.TABLE$audit_log'` shows the kind of each row's record, and keys that are deleted and not yet
+    /// forgotten; `$binlog` the same with each column as an array; `$ro` only what a full compaction has
+    /// merged; `$branch_NAME` another branch.
+    Read(ReadArgs),
 }
 
 #[derive(ClapArgs, Debug, Clone)]

@@ -199,6 +199,19 @@ impl<W: Write> Printer<W> {
         Ok(())
     }
 
+    /// Goes on with rows of other columns, in JSON.
+    pub(crate) fn rename(&mut self, columns: Vec<String>) {
+        self.columns = columns;
+    }
+
+    /// Gives out what has come so far.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        if !self.waiting.is_empty() {
+            self.lay_out()?;
+        }
+        Ok(self.out.flush()?)
+    }
+
     /// The end; an empty table still shows its columns.
     pub(crate) fn finish(mut self) -> Result<u64> {
         match self.format {

@@ -92,12 +92,17 @@ impl Changes {
             ..=1 => None,
             id => table.find_snapshot(SnapshotId(id - 1)).await?,
         };
-        Ok(Self {
+        let changes = Self {
             table,
             schema,
             next,
             before,
-        })
+        };
+        // A place that is not there is told at once, not when somebody waits there.
+        if matches!(from, From::Snapshot(_)) && changes.find(next).await?.is_none() {
+            changes.missing().await?;
+        }
+        Ok(changes)
     }
 
     /// The snapshot whose changes come next.

@@ -4,7 +4,6 @@
 use crate::avro;
 use crate::deletion::DeletionVector;
 use crate::error::{Error, Result};
-use crate::key_value::key_value_fields;
 use crate::partition::PartitionColumns;
 use crate::places::located;
 use crate::plan::ScanPlan;
@@ -17,7 +16,7 @@ use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
-use tidegate_datafile::{FileReader, ReadAt, ReadPlan};
+use tidegate_datafile::{FileReader, ReadAt, ReadPlan, key_value_fields};
 use tidegate_model::{DataField, SchemaId, layout};
 use tidegate_storage::Store;
 

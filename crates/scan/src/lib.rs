@@ -33,12 +33,12 @@
 //! formats are refused by name rather than read wrongly.
 
 mod avro;
+mod binlog;
 pub mod canonical;
 mod changes;
 mod deletion;
 mod error;
 mod file;
-mod key_value;
 mod keyed;
 mod kinds;
 mod live;
@@ -56,6 +56,7 @@ mod table;
 #[doc(hidden)]
 pub mod fuzzing;
 
+pub use binlog::Binlog;
 pub use changes::{Changes, From, Step};
 pub use deletion::DeletionVector;
 pub use error::{Error, Result};

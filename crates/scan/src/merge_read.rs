@@ -5,7 +5,6 @@
 
 use crate::error::{Error, Result};
 use crate::file::FileJob;
-use crate::key_value::key_value_fields;
 use crate::read::in_order;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -13,7 +12,7 @@ use futures::future::try_join_all;
 use futures::stream::{self, BoxStream, Fuse, StreamExt};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tidegate_datafile::arrow_schema;
+use tidegate_datafile::{arrow_schema, key_value_fields};
 use tidegate_merge::{Changelog, Deletes, MergeOptions, MergeSpec, Merger, Step};
 use tidegate_model::{DataField, TableSchema};
 

@@ -71,7 +71,7 @@ impl ScanPlan {
                 return Err(unsupported(what));
             }
             listing.splits.retain(|split| keyed.shows(split));
-            merge = Some(Arc::new(MergeSpec::new(&listing.schema)?));
+            merge = Some(spec_of(&table, &listing.schema)?);
         }
         listing.read_vectors(&table).await?;
         Ok(Self {
@@ -155,7 +155,7 @@ impl ScanPlan {
     /// The versions of each key merged, where the table has a key.
     pub(crate) fn merged(mut self, keyed: Option<KeyedTable>) -> Result<Self> {
         if keyed.is_some() {
-            self.merge = Some(Arc::new(MergeSpec::new(&self.schema)?));
+            self.merge = Some(spec_of(&self.table, &self.schema)?);
             self.has_kinds = true;
             self.keyed = keyed;
         }
@@ -317,6 +317,15 @@ impl ScanPlan {
             what: "a table without a primary key has nothing to merge".to_owned(),
         })
     }
+}
+
+/// How a table's rows are merged; what this build cannot merge is refused before anything is read.
+fn spec_of(table: &TableReader, schema: &TableSchema) -> Result<Arc<MergeSpec>> {
+    let spec = MergeSpec::new(schema).map_err(|e| Error::Unsupported {
+        table: table.store().url().to_owned(),
+        what: e.to_string(),
+    });
+    spec.map(Arc::new)
 }
 
 /// Why a table's rows are not simply those of its files.

@@ -110,6 +110,13 @@ impl Predicate {
     }
 
     /// Which rows of a batch fulfil it; columns are found by name.
+    ///
+    /// # Errors
+    /// Where the batch does not have the columns.
+    pub fn matches(&self, batch: &RecordBatch) -> Result<BooleanArray> {
+        self.holds("rows to compare", batch)
+    }
+
     pub(crate) fn holds(&self, file: &str, batch: &RecordBatch) -> Result<BooleanArray> {
         let mut all: Option<BooleanArray> = None;
         for term in &self.terms {

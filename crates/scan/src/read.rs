@@ -2,7 +2,6 @@
 
 use crate::error::{Error, Result};
 use crate::file::{FileJob, Reading};
-use crate::key_value::{SEQUENCE_NUMBER, SYSTEM_COLUMNS, VALUE_KIND};
 use crate::keyed::Unit;
 use crate::kinds::KindedRows;
 use crate::merge_read;
@@ -15,6 +14,7 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::Int8Type;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use std::sync::Arc;
+use tidegate_datafile::{SEQUENCE_NUMBER, SYSTEM_COLUMNS, VALUE_KIND};
 use tidegate_merge::kind;
 use tidegate_model::DataField;
 

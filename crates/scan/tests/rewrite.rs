@@ -98,6 +98,10 @@ async fn java_files_encoded_by_us_have_javas_schema_and_statistics() {
         let Ok(plan) = table.scan(&At::Latest).await else {
             continue;
         };
+        // Files of keyed tables have other columns: `datafile` compares those.
+        if !plan.schema().primary_keys.is_empty() {
+            continue;
+        }
         for split in plan.splits().to_vec() {
             let schema = table.schema(split.file.schema_id).await.unwrap();
             let Ok(file_plan) = FilePlan::new(&schema) else {

@@ -67,8 +67,11 @@ impl Error {
                 tidegate_scan::Error::Store(e) => tidegate_recovery::kind_of(e),
                 tidegate_scan::Error::NoTable(_)
                 | tidegate_scan::Error::NoSnapshot { .. }
+                | tidegate_scan::Error::NothingThen { .. }
+                | tidegate_scan::Error::Gap { .. }
                 | tidegate_scan::Error::NoTag { .. } => ErrorKind::NotFound,
                 tidegate_scan::Error::NoColumn { .. }
+                | tidegate_scan::Error::Condition { .. }
                 | tidegate_scan::Error::Unsupported { .. } => ErrorKind::Config,
                 _ => ErrorKind::Corrupt,
             },

@@ -5,9 +5,11 @@ mod compact;
 mod demo;
 mod doctor;
 mod job;
+mod reading;
 mod run;
 mod summary;
 mod table;
+mod tail;
 mod verify;
 
 use std::io::{BufRead, IsTerminal, Write};
@@ -23,6 +25,7 @@ pub(crate) async fn run(args: Args) -> Result<u8> {
         Command::Demo(demo) => demo::run(demo, &output).await,
         Command::Doctor(doctor) => doctor::run(doctor, &output).await,
         Command::Table(table) => table::run(*table, &output).await,
+        Command::Tail(tail) => tail::run(tail, &output).await,
         Command::Job(job) => job::run(job, &output).await,
         Command::Checkpoint(checkpoint) => checkpoint::run(checkpoint, &output).await,
         Command::Compact(compact) => compact::run(compact, &output).await,

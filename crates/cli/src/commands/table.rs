@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
-use futures::TryStreamExt;
 use serde_json::json;
 use tidegate::model::{DataField, Options, SnapshotId, TableSchema};
-use tidegate::scan::{At, TableReader};
 use tidegate::system::{self, Sheet};
 use tidegate::{Table, Warehouse};
 
@@ -14,7 +12,7 @@ use crate::args::{AtSnapshot, OutputArgs, TableCommand, TableName};
 use crate::config::job::{check_option, column_type, split_table};
 use crate::context::{WarehouseArgs, pairs};
 use crate::exit::{Failure, Result};
-use crate::output::{self, Printer};
+use crate::output;
 
 pub(crate) async fn run(command: TableCommand, output: &OutputArgs) -> Result<u8> {
     let format = output.format;
@@ -87,8 +85,8 @@ pub(crate) async fn run(command: TableCommand, output: &OutputArgs) -> Result<u8
                 &system::buckets(&open(&at.table).await?, snapshot(&at)).await?,
             )?;
         }
+        TableCommand::Read(args) => return super::reading::run(&args, output).await,
         TableCommand::Lsm { table, svg } => lsm(&table, svg.as_deref(), output).await?,
-        TableCommand::Read { at, columns, limit } => read(&at, &columns, limit, output).await?,
     }
     Ok(0)
 }
@@ -99,10 +97,6 @@ async fn open(table: &TableName) -> Result<Table> {
 
 fn snapshot(at: &AtSnapshot) -> Option<SnapshotId> {
     at.snapshot.map(SnapshotId)
-}
-
-fn scan_error(e: tidegate::scan::Error) -> Failure {
-    tidegate::Error::from(e).into()
 }
 
 fn options_of(given: &[String], unknown_allowed: bool) -> Result<Options> {
@@ -250,32 +244,4 @@ async fn drop_table(
     let removed = warehouse.drop_table(database, name).await?;
     let text = format!("dropped `{}`: {removed} files", table.name);
     output::outcome(output, &text, &done(true, removed))
-}
-
-async fn read(
-    at: &AtSnapshot,
-    columns: &[String],
-    limit: Option<usize>,
-    output: &OutputArgs,
-) -> Result<()> {
-    let table = open(&at.table).await?;
-    let reader = TableReader::new(table.store().clone());
-    let wanted = snapshot(at).map_or(At::Latest, At::Snapshot);
-    let mut plan = reader.scan(&wanted).await.map_err(scan_error)?;
-    if !columns.is_empty() {
-        plan = plan.with_columns(columns).map_err(scan_error)?;
-    }
-    if let Some(limit) = limit {
-        plan = plan.with_limit(limit as u64);
-    }
-    let fields: Vec<DataField> = plan.columns().to_vec();
-    let names = fields.iter().map(|f| f.name.clone()).collect();
-    let out = std::io::BufWriter::new(std::io::stdout().lock());
-    let mut printer = Printer::new(output.format, names, out)?;
-    let mut batches = plan.read().map_err(scan_error)?;
-    while let Some(batch) = batches.try_next().await.map_err(scan_error)? {
-        printer.batch(&fields, &batch)?;
-    }
-    printer.finish()?;
-    Ok(())
 }
