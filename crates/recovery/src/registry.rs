@@ -53,6 +53,10 @@ pub(crate) fn epoch_of_prefix(user: &CommitUser, prefix: &str) -> Option<Epoch> 
     epoch_of(&prefix_stem(user), prefix.strip_suffix('-')?)
 }
 
+/// In the place of a checkpoint directory: the run keeps none, since it takes no rows from a source. No URL is
+/// written so.
+pub const NO_CHECKPOINTS: &str = "none";
+
 /// One run of a job, as registered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registration {
@@ -62,7 +66,7 @@ pub struct Registration {
     commit_user: String,
     /// What names of its files start with.
     pub prefix: String,
-    /// URL of the checkpoint directory.
+    /// URL of the checkpoint directory; [`NO_CHECKPOINTS`] where the run keeps none.
     pub checkpoints: String,
     /// Where it ran.
     pub host: String,
@@ -101,6 +105,11 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Registration {
+    /// Whether its job goes on from checkpoints; a compaction does not.
+    pub fn keeps_checkpoints(&self) -> bool {
+        self.checkpoints != NO_CHECKPOINTS
+    }
+
     /// The run.
     pub fn epoch(&self) -> Epoch {
         Epoch(self.epoch)

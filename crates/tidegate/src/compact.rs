@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tidegate_commit::{LiveView, PaimonCommitter};
 use tidegate_model::layout::PartitionPaths;
 use tidegate_model::{BinaryRow, BucketId, CommitMessage, TableSchema};
-use tidegate_recovery::{Claim, EndKind, Ended};
+use tidegate_recovery::{Claim, EndKind, Ended, NO_CHECKPOINTS};
 use tidegate_sink::{CheckpointId, CommitContext, Committer, JobName, Outcome, Run, Target};
 use tidegate_writer::{GroupKey, KeyedWriter};
 
@@ -92,7 +92,7 @@ impl Table {
                 job: job.clone(),
                 user,
                 restored: None,
-                checkpoints: "none".to_owned(),
+                checkpoints: NO_CHECKPOINTS.to_owned(),
                 host: host(),
                 started_ms: now_millis(),
                 source: "compaction".into(),
