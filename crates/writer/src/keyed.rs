@@ -24,7 +24,7 @@ use arrow::record_batch::RecordBatch;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tidegate_datafile::{FilePlan, key_value_schema};
 use tidegate_lsm::CompactionOptions;
-use tidegate_merge::MergeSpec;
+use tidegate_merge::{MergeEngine, MergeSpec};
 use tidegate_model::layout::DataFileName;
 use tidegate_model::options::{DataFileOptions, TableOptions, unsupported_for_write};
 use tidegate_model::{
@@ -100,6 +100,10 @@ pub struct KeyedWriter {
     /// What compactions need; none where the table is `write-only`.
     shop: Option<Arc<Shop>>,
     compacting: CompactionOptions,
+    /// Files of the changelog that full compactions make.
+    told: Option<Arc<Files>>,
+    /// `first-row`: readers see no level 0 and do not merge, so that every barrier lifts everything.
+    lifts_all: bool,
     order: KeyOrder,
     running: FuturesUnordered<BoxFuture<'static, (GroupKey, Result<Compacted>)>>,
     /// `full-compaction.delta-commits`
@@ -108,6 +112,8 @@ pub struct KeyedWriter {
     owed: HashSet<GroupKey>,
     /// `commit.force-compact`: barriers wait for compactions.
     waits: bool,
+    /// The next barrier is the last one.
+    ended: bool,
 }
 
 /// What is known of a bucket between barriers.
@@ -214,9 +220,10 @@ impl KeyedWriter {
             })
         };
         let datafile = |e: tidegate_datafile::Error| config(e.to_string());
-        let changelog = match input_changelog(&schema) {
-            false => None,
-            true => {
+        let producer = producer(&schema);
+        let made = match producer {
+            Producer::None => None,
+            Producer::Input | Producer::FullCompaction => {
                 let of_log = of_table
                     .clone()
                     .for_changelog(&schema.options)
@@ -232,6 +239,10 @@ impl KeyedWriter {
                 Some(files(log_plan, of_log.data_file, &prefix))
             }
         };
+        let (changelog, told) = match producer {
+            Producer::FullCompaction => (None, made),
+            _ => (made, None),
+        };
         let file_plan = FilePlan::key_value(&schema).map_err(datafile)?;
         let files = files(file_plan, table.clone(), &plan.file_prefix);
         let uploads = Uploads::new(store.clone(), runtime.clone(), options.requests, parts);
@@ -244,10 +255,17 @@ impl KeyedWriter {
             work: Work::Lost,
             shop: None,
             compacting,
+            told,
+            lifts_all: spec.engine() == MergeEngine::FirstRow,
             order: KeyOrder::of(&schema).map_err(|e| config(e.to_string()))?,
             running: FuturesUnordered::new(),
-            full_every: every.map_err(|e| config(e.to_string()))?,
+            full_every: every
+                .map_err(|e| config(e.to_string()))?
+                // The changelog comes with full compactions [F-13].
+                .or((producer == Producer::FullCompaction).then_some(1))
+                .or((spec.engine() == MergeEngine::FirstRow).then_some(1)),
             owed: HashSet::new(),
+            ended: false,
             waits: forced.map_err(|e| config(e.to_string()))?.unwrap_or(false),
             batches: key_value_schema(&schema.fields).map_err(datafile)?,
             directories: Directories::new(&schema, &table)?,
@@ -588,6 +606,7 @@ impl KeyedWriter {
     /// due, so that their work is not lost.
     pub fn end_of_input(&mut self) {
         self.waits = true;
+        self.ended = true;
     }
 
     /// Closes everything before the barrier and hands it over: level-0 files and changelogs of the rows
@@ -732,10 +751,23 @@ async fn delete(store: &Store, paths: &[String]) -> Result<()> {
     }
 }
 
-/// True where writers write the rows as they came as a changelog \[W-51].
-fn input_changelog(schema: &TableSchema) -> bool {
-    let producer = schema.options.get("changelog-producer");
-    producer.is_some_and(|p| p.trim().eq_ignore_ascii_case("input"))
+/// Who makes the changelog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Producer {
+    None,
+    /// The rows as they came \[W-51].
+    Input,
+    /// What compactions to the top level change \[W-52].
+    FullCompaction,
+}
+
+fn producer(schema: &TableSchema) -> Producer {
+    let word = schema.options.get("changelog-producer").unwrap_or("none");
+    match word.trim().to_ascii_lowercase().as_str() {
+        "input" => Producer::Input,
+        "full-compaction" => Producer::FullCompaction,
+        _ => Producer::None,
+    }
 }
 
 impl Drop for KeyedWriter {

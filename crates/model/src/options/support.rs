@@ -115,18 +115,13 @@ const APPEND_REFUSALS: &[Refusal] = &[
 const KEYED_REFUSALS: &[Refusal] = &[
     refusal(
         "changelog-producer",
-        &["none", "input"],
-        "changelogs of compactions are not written yet",
+        &["none", "input", "full-compaction"],
+        "old rows are not looked up yet",
     ),
     refusal(
         "changelog-file.format",
         &["parquet"],
         "only Parquet changelog files can be written",
-    ),
-    refusal(
-        "merge-engine",
-        &["deduplicate", "partial-update", "aggregation"],
-        "readers skip what no compaction has seen, and it is not compacted at each commit yet",
     ),
     refusal(
         "sequence.snapshot-ordering",
