@@ -6,9 +6,11 @@
 
 mod compaction;
 mod core;
+mod hashes;
 mod inputs;
 mod intake;
 mod output;
+mod producer;
 mod tree;
 mod upkeep;
 
@@ -28,7 +30,8 @@ use tidegate_merge::{MergeEngine, MergeSpec};
 use tidegate_model::layout::DataFileName;
 use tidegate_model::options::{DataFileOptions, TableOptions, unsupported_for_write};
 use tidegate_model::{
-    CommitMessage, DataFileMeta, DataIncrement, KeyOrder, TableSchema, WritePlan,
+    BinaryRow, BucketId, CommitMessage, DataFileMeta, DataIncrement, IndexFileMeta, KeyOrder,
+    TableSchema, WritePlan,
 };
 use tidegate_sink::{BoxFuture, Rows};
 use tidegate_storage::Store;
@@ -38,6 +41,7 @@ use tokio::sync::oneshot;
 use self::compaction::{Compacted, Shop};
 use self::core::{Drain, KeyedCore, Of, Spilled};
 use self::intake::Intake;
+use self::producer::{Producer, producer};
 use self::tree::Tree;
 use crate::budget::{BudgetShare, MemoryBudget, Reservation};
 use crate::core::WriterMetrics;
@@ -355,6 +359,7 @@ impl KeyedWriter {
             return Ok(());
         };
         self.router.truncate(self.next.len());
+        self.read_hashes(&taken.values).await?;
         let routed = self.router.route(&taken.values)?;
         self.admit().await?;
         let arranged = intake::unnumbered(taken, &self.batches)
@@ -620,8 +625,9 @@ impl KeyedWriter {
         self.check()?;
         self.state = State::Unusable("a prepare that failed or was cancelled");
         self.hand_over().await?;
+        let hashes = self.write_hashes().await?;
         self.prepares += 1;
-        let messages = self.messages();
+        let messages = self.messages(hashes);
         self.uploads.handed_over();
         self.state = State::Ready;
         Ok(messages)
@@ -645,7 +651,10 @@ impl KeyedWriter {
 
     /// One message per bucket with new files or finished compactions, in the order of partition and
     /// bucket.
-    fn messages(&mut self) -> Vec<CommitMessage> {
+    fn messages(
+        &mut self,
+        hashes: Vec<(BinaryRow, BucketId, IndexFileMeta)>,
+    ) -> Vec<CommitMessage> {
         let mut by_group: HashMap<GroupId, DataIncrement> = HashMap::new();
         for Durable { group, of, meta } in self.durable.drain(..) {
             self.metrics.bytes += meta.file_size.unsigned_abs();
@@ -670,6 +679,13 @@ impl KeyedWriter {
         }
         for key in compacted.keys() {
             changed.entry(key.clone()).or_default();
+        }
+        for (partition, bucket, file) in hashes {
+            let increment = changed.entry(GroupKey { partition, bucket }).or_default();
+            increment.new_index_files.push(file);
+        }
+        if let Some(assigners) = self.router.assigners() {
+            assigners.handed_over();
         }
         let mut messages = Vec::with_capacity(changed.len());
         for (key, mut data) in changed {
@@ -748,25 +764,6 @@ async fn delete(store: &Store, paths: &[String]) -> Result<()> {
             Err(WriterError::Abort { count, source })
         }
         None => Ok(()),
-    }
-}
-
-/// Who makes the changelog.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Producer {
-    None,
-    /// The rows as they came \[W-51].
-    Input,
-    /// What compactions to the top level change \[W-52].
-    FullCompaction,
-}
-
-fn producer(schema: &TableSchema) -> Producer {
-    let word = schema.options.get("changelog-producer").unwrap_or("none");
-    match word.trim().to_ascii_lowercase().as_str() {
-        "input" => Producer::Input,
-        "full-compaction" => Producer::FullCompaction,
-        _ => Producer::None,
     }
 }
 
