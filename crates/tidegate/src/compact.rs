@@ -97,6 +97,7 @@ impl Table {
                 started_ms: now_millis(),
                 source: "compaction".into(),
                 adopts: None,
+                begun_on: status.newest().and_then(|run| run.registration.begun_on()),
             })
             .await?;
         crate::table::remove_leftovers(self.store()).await;
