@@ -84,11 +84,8 @@ impl Table {
         let registry = self.jobs();
         let status = registry.job(&job).await?;
         let user = status.user().unwrap_or_else(|| registry.new_commit_user());
-        // A compaction has no records, so it never asks what may be hidden; a later run keeps what is known.
-        let begun_on = status.newest().and_then(|run| run.registration.begun_on());
         let run = registry
             .claim(&Claim {
-                begun_on,
                 job: job.clone(),
                 user,
                 restored: None,
@@ -97,6 +94,7 @@ impl Table {
                 started_ms: now_millis(),
                 source: "compaction".into(),
                 adopts: None,
+                // A compaction has no records and never asks what may be hidden; a later run keeps what is known.
                 begun_on: status.newest().and_then(|run| run.registration.begun_on()),
             })
             .await?;
