@@ -11,7 +11,7 @@ use tidegate_protocol::{
 use tidegate_sink::{
     BoxFuture, CheckpointId, CommitContext, CommitIdentifier, Committable as Framed, Digest,
     ErrorKind, JobHistory, Message, Outcome, Published, Resolution, ResolutionPlan, Run, Saved,
-    SinkError, Standing,
+    SinkError, Standing, Version,
 };
 use tidegate_storage::Store;
 
@@ -761,6 +761,13 @@ impl tidegate_sink::Committer for PaimonCommitter {
 
     fn history<'a>(&'a mut self) -> BoxFuture<'a, Result<JobHistory, SinkError>> {
         Box::pin(async move { Ok(self.job_history().await?) })
+    }
+
+    fn hidden<'a>(
+        &'a mut self,
+        begun_on: Option<&'a Version>,
+    ) -> BoxFuture<'a, Result<Option<String>, SinkError>> {
+        Box::pin(async move { Ok(self.hidden_commits(begun_on).await?) })
     }
 
     fn resolve<'a>(

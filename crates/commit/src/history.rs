@@ -13,7 +13,7 @@ use tidegate_protocol::guard::{
 use tidegate_protocol::{EmptyCommits, Entry, Half, Seen, SnapshotFact, Token};
 use tidegate_sink::{
     CommitIdentifier, Committable as Framed, Epoch, JobHistory, JobName, Mismatch, Positions,
-    Published, Saved, Standing,
+    Published, Saved, Standing, Version,
 };
 
 use crate::committable::{self, Decoded};
@@ -91,6 +91,8 @@ pub(crate) struct Own {
     pub(crate) floor: Option<SnapshotId>,
     /// The snapshot below the floor stands and is not the one that the floor was built on.
     pub(crate) broken: bool,
+    /// The newest of the snapshots looked at that does not say what it was built on.
+    unchained: Option<SnapshotId>,
 }
 
 impl Own {
@@ -115,7 +117,7 @@ impl PaimonCommitter {
             return Ok(Own {
                 snapshots: Vec::new(),
                 floor: Some(SnapshotId::FIRST),
-                broken: false,
+                ..Own::default()
             });
         };
         let mut own = Own::default();
@@ -153,6 +155,9 @@ impl PaimonCommitter {
                     if first.is_some_and(|first| fact.id < first) {
                         break 'down;
                     }
+                }
+                if fact.based_on.is_none() && fact.id > SnapshotId::FIRST {
+                    own.unchained = own.unchained.max(Some(fact.id));
                 }
                 above = Some(fact);
                 expect = SnapshotId(expect.0 - 1);
@@ -244,7 +249,69 @@ impl PaimonCommitter {
             positions,
             largest_identifier,
             newest_epoch,
+            tip: match &self.executor.known {
+                Known::Tip(tip) => Some(Version {
+                    number: u64::try_from(tip.visible.snapshot.id.0).unwrap_or(0),
+                    token: tip.visible.token.as_str().to_owned(),
+                }),
+                Known::Empty | Known::Nothing => None,
+            },
         })
+    }
+
+    /// Why commits of this job may be in the table although no snapshot and no note shows one
+    /// ([`tidegate_sink::Committer::hidden`]).
+    pub(crate) async fn hidden_commits(
+        &mut self,
+        begun_on: Option<&Version>,
+    ) -> Result<Option<String>> {
+        let own = self.own_snapshots(None).await?;
+        let floor = own.floor.unwrap_or(SnapshotId::FIRST);
+        let begun = begun_on.map(|v| SnapshotId(i64::try_from(v.number).unwrap_or(i64::MAX)));
+        let stands = match (begun, begun_on) {
+            (Some(id), Some(version)) if id >= floor => {
+                let there = self.executor.meta.snapshot(id).await?;
+                there.is_some_and(|there| there.token.as_str() == version.token)
+            }
+            _ => false,
+        };
+        if floor > SnapshotId::FIRST && !stands {
+            return Ok(Some(match own.broken {
+                true => format!(
+                    "snapshot {floor} was not built on the one that stands below it, since another committer \
+                     has written over one of them"
+                ),
+                false => format!("snapshots below {floor} are expired"),
+            }));
+        }
+        // One that does not say what it was built on may hold what was built on a snapshot of ours before
+        // that was put over [R-14].
+        let Some(unchained) = own
+            .unchained
+            .filter(|id| begun.is_none_or(|begun| *id > begun))
+        else {
+            return Ok(None);
+        };
+        let Known::Tip(tip) = &self.executor.known else {
+            return Ok(None);
+        };
+        let meta = &self.executor.meta;
+        // What the prefixes of all runs of the job begin with.
+        let own_epoch = format!("{}-", self.run.epoch);
+        let prefix = self.run.prefix.0.as_str();
+        let stem = prefix.strip_suffix(own_epoch.as_str()).unwrap_or(prefix);
+        for manifest in meta.manifests(&tip.visible.snapshot).await? {
+            for entry in meta.entries(&manifest.file_name).await? {
+                if !stem.is_empty() && entry.file.file_name.contains(stem) {
+                    return Ok(Some(format!(
+                        "the table holds {}, a file of this job, and no snapshot that says which commit it is of: \
+                         one was put over after snapshot {unchained} or one before it was built on it",
+                        entry.file.file_name
+                    )));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Compares a checkpoint with the table \[R-7].

@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use futures::stream::{self, TryStreamExt};
 use tidegate_sink::{
     BoxFuture, CommitContext, CommitIdentifier, Committable, Committer, Digest, JobHistory,
-    Message, Mismatch, Outcome, Resolution, ResolutionPlan, Run, Saved, SinkError, Standing, probe,
+    Message, Mismatch, Outcome, Resolution, ResolutionPlan, Run, Saved, SinkError, Standing,
+    Version, probe,
 };
 use tidegate_storage::Store;
 
@@ -313,6 +314,8 @@ impl FilesCommitter {
             largest_identifier: Some(CommitIdentifier(newest.entry.identifier)),
             newest_epoch: Some(newest.epoch()),
             newest: Some(newest.published()),
+            // The log is each commit user's own: it tells nothing of others.
+            tip: None,
         })
     }
 
@@ -409,6 +412,14 @@ impl Committer for FilesCommitter {
 
     fn history<'a>(&'a mut self) -> BoxFuture<'a, Result<JobHistory, SinkError>> {
         Box::pin(async move { Ok(self.look().await?) })
+    }
+
+    fn hidden<'a>(
+        &'a mut self,
+        _: Option<&'a Version>,
+    ) -> BoxFuture<'a, Result<Option<String>, SinkError>> {
+        // Entries of the log never expire and are never put over.
+        Box::pin(async { Ok(None) })
     }
 
     fn resolve<'a>(

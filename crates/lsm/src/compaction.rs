@@ -40,6 +40,39 @@ pub struct Circumstances {
 
 /// Picks compactions of one bucket and remembers what picks depend on. What it remembers is in memory
 /// only, as with Java \[W-43].
+///
+/// ```
+/// use tidegate_lsm::{Action, Circumstances, Compaction, CompactionOptions, Levels, Now, plan};
+/// use tidegate_model::{KeyOrder, Level, LogicalType};
+/// # use tidegate_model::*;
+/// # fn file(name: &str, sequence: i64) -> DataFileMeta {
+/// #     let key = |v| BinaryRow::from_datums(&[Some(Datum::Int(v))], &[LogicalType::Int]).unwrap();
+/// #     let none = SimpleStats::empty();
+/// #     DataFileMeta { file_name: name.into(), file_size: 1000, row_count: 1, min_key: key(1),
+/// #         max_key: key(9), key_stats: none.clone(), value_stats: none, min_sequence_number: sequence,
+/// #         max_sequence_number: sequence, schema_id: SchemaId(0), level: Level(0), extra_files: vec![],
+/// #         creation_time_millis: None, delete_row_count: Some(0), embedded_index: None,
+/// #         file_source: None, value_stats_cols: None, external_path: None, first_row_id: None,
+/// #         write_cols: None, write_cols_sequences: None }
+/// # }
+/// # let columns = vec![DataField::new("id", "INT".parse()?)];
+/// # let options = [("bucket", "1")].into_iter().collect();
+/// # let table = TableSchema::create(columns, vec![], vec!["id".into()], options, None, 0)?;
+/// let options = CompactionOptions::of(&table)?;
+/// let order = KeyOrder::of(&table)?;
+/// let mut levels = Levels::new(vec![], order.clone(), options.num_levels)?;
+/// let mut compaction = Compaction::new(options.clone(), Circumstances::default(), &levels);
+/// let now = Now { millis: 0, hour: 12 };
+/// for n in 1..=5 {
+///     assert_eq!(compaction.pick(&levels, now), None, "four runs are no trouble");
+///     levels.apply(&[], &[file(&format!("flush-{n}"), n)])?;
+/// }
+/// let pick = compaction.pick(&levels, now).unwrap();
+/// assert_eq!((pick.files.len(), pick.output), (5, Level(5)));
+/// let actions = plan(&pick, &options, &order, levels.max_level(), |_| false)?;
+/// assert!(matches!(actions.as_slice(), [Action::Rewrite(_)]), "they overlap: one merge of all");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Compaction {
     options: CompactionOptions,

@@ -10,6 +10,7 @@ mod aggregate;
 pub mod buffer;
 mod engine;
 pub mod error;
+pub mod expiry;
 pub mod kind;
 pub mod layout;
 mod loser_tree;
@@ -22,6 +23,7 @@ mod testing;
 
 pub use buffer::{SortBuffer, Sorted};
 pub use error::{Error, Result};
+pub use expiry::Expiry;
 pub use layout::{SEQUENCE_NUMBER, VALUE_KIND, key_value_schema};
 pub use merger::{Changelog, Deletes, MergeOptions, Merger, Step};
 pub use spec::{MergeEngine, MergeSpec};

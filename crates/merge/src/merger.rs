@@ -261,7 +261,7 @@ impl Merger {
         if let Some(last) = self.rows.last()
             && let Some(before) = self.batches.get(last.batch as usize)
             && self.tree.is_some()
-            && keyed.compare_keys(0, before, last.row()) == Ordering::Less
+            && keyed.compare(0, before, last.row()) == Ordering::Less
         {
             let key = layout.describe_key(&keyed.batch, 0);
             return Err(Error::Unsorted { run, key });

@@ -50,7 +50,7 @@ pub use identity::Identities;
 pub use manager::{RestoreAndFail, RestoreOnly};
 pub use record::{CheckpointRecord, RecordKind, WriterState};
 pub use registry::{
-    Claim, EndKind, Ended, JobStatus, REGISTRATION_VERSION, Registration, Registry, RunStatus,
-    new_commit_user, run_prefix,
+    Claim, EndKind, Ended, JobStatus, NO_CHECKPOINTS, REGISTRATION_VERSION, Registration, Registry,
+    RunStatus, new_commit_user, run_prefix,
 };
 pub use store::{CheckpointStore, JobCheckpoints, ListedRecord};

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use tidegate_sink::{CheckpointId, CommitUser, Epoch, JobName, Run, RunPrefix, mutant};
+use tidegate_sink::{CheckpointId, CommitUser, Epoch, JobName, Run, RunPrefix, Version, mutant};
 use tidegate_storage::Store;
 
 use crate::create::{self, Settled};
@@ -53,6 +53,10 @@ pub(crate) fn epoch_of_prefix(user: &CommitUser, prefix: &str) -> Option<Epoch> 
     epoch_of(&prefix_stem(user), prefix.strip_suffix('-')?)
 }
 
+/// In the place of a checkpoint directory: the run keeps none, since it takes no rows from a source. No URL is
+/// written so.
+pub const NO_CHECKPOINTS: &str = "none";
+
 /// One run of a job, as registered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registration {
@@ -62,7 +66,7 @@ pub struct Registration {
     commit_user: String,
     /// What names of its files start with.
     pub prefix: String,
-    /// URL of the checkpoint directory.
+    /// URL of the checkpoint directory; [`NO_CHECKPOINTS`] where the run keeps none.
     pub checkpoints: String,
     /// Where it ran.
     pub host: String,
@@ -78,11 +82,21 @@ pub struct Registration {
     /// The name under which the job goes on \[R-17].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopted_by: Option<String>,
+    /// See [`Claim::begun_on`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    begun_on: Option<BegunOn>,
     /// Not written by the run itself, see [`Registry::recall`].
     #[serde(default, skip_serializing_if = "is_false")]
     pub recalled: bool,
     /// Random: two processes that start at once must not write equal bytes.
     nonce: String,
+}
+
+/// A [`Version`] as it is written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct BegunOn {
+    version: u64,
+    token: String,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
@@ -91,6 +105,11 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Registration {
+    /// Whether its job goes on from checkpoints; a compaction does not.
+    pub fn keeps_checkpoints(&self) -> bool {
+        self.checkpoints != NO_CHECKPOINTS
+    }
+
     /// The run.
     pub fn epoch(&self) -> Epoch {
         Epoch(self.epoch)
@@ -104,6 +123,14 @@ impl Registration {
     /// The job's commit user.
     pub fn commit_user(&self) -> &str {
         &self.commit_user
+    }
+
+    /// See [`Claim::begun_on`].
+    pub fn begun_on(&self) -> Option<Version> {
+        self.begun_on.as_ref().map(|on| Version {
+            number: on.version,
+            token: on.token.clone(),
+        })
     }
 }
 
@@ -266,6 +293,10 @@ pub struct Claim {
     pub source: String,
     /// The name under which the job ran before \[R-17].
     pub adopts: Option<JobName>,
+    /// The target's newest version before the first registration of the job, carried from each one to the
+    /// next: nothing that the job ever committed is at or below it. `None` where there was none, or where
+    /// it is not known.
+    pub begun_on: Option<Version>,
 }
 
 /// Registrations under one base: a table, or whatever a target calls its root.
@@ -475,6 +506,10 @@ impl Registry {
             restored: claim.restored.map(|(_, id)| id.0),
             adopted_from: None,
             adopted_by: None,
+            begun_on: claim.begun_on.as_ref().map(|on| BegunOn {
+                version: on.number,
+                token: on.token.clone(),
+            }),
             recalled: false,
             nonce: self.identities.draw(),
         }

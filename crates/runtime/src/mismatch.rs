@@ -9,6 +9,11 @@ use tidegate_sink::{CheckpointId, JobHistory, JobName, Mismatch, Resolution, Res
 pub enum Why {
     /// There are no checkpoints, and the target has commits of this job.
     NoCheckpoints(Box<JobHistory>),
+    /// There are no checkpoints, the job has run before, and what it committed may be hidden.
+    HistoryHidden {
+        /// What hides it.
+        why: String,
+    },
     /// Checkpoint and target disagree \[R-7].
     Standing(Mismatch),
     /// The target knows neither a run nor a commit of this job, and the checkpoint holds one: it was
@@ -80,6 +85,12 @@ impl fmt::Display for Why {
                 }
                 Ok(())
             }
+            Self::HistoryHidden { why } => write!(
+                f,
+                "there are no checkpoints, the job has run before, and whether the table has commits of it \
+                 cannot be told: {why}. Put lost checkpoints back; where the job never committed, or its rows \
+                 were removed, or may be there twice, begin anew with --on-mismatch accept-duplicates"
+            ),
             Self::Standing(Mismatch::AheadBeyond { commits }) => {
                 let ids: Vec<_> = commits.iter().map(|c| c.identifier.0).collect();
                 write!(

@@ -13,7 +13,7 @@ use tidegate_recovery::{
 };
 use tidegate_sink::{
     CheckpointId, CommitUser, Committer, Epoch, ErrorKind, JobHistory, JobName, Mismatch, Outcome,
-    Positions, Published, RecoveryManager, Resolution, Restored, Run, Standing, mutant,
+    Positions, Published, RecoveryManager, Resolution, Restored, Run, Standing, Version, mutant,
 };
 
 use crate::error::{RecordTrouble, RuntimeError};
@@ -139,6 +139,7 @@ async fn begin(parts: &Parts, ways: &mut Ways, first: bool) -> Result<Option<Beg
         found.stepped_back = true;
         looked = look(parts, &found, ways, looking.as_mut()).await?;
     }
+    let mut begun_on = None;
     let pending = match looked {
         // No way out on a table that is another one: what the checkpoint holds went with the old one.
         Look::Mismatch(why @ Why::Replaced { .. }) => {
@@ -151,7 +152,10 @@ async fn begin(parts: &Parts, ways: &mut Ways, first: bool) -> Result<Option<Beg
             return Ok(Some(Begun::Mismatch(Box::new(report))));
         }
         Look::Mismatch(_) => true,
-        Look::Fits { pending } => pending,
+        Look::Fits { pending, tip } => {
+            begun_on = tip;
+            pending
+        }
     };
     // An adoption is to be registered, or the next start would ask for it again.
     let adopting = ways.adopt.is_some() && found.status.runs.is_empty();
@@ -179,7 +183,8 @@ async fn begin(parts: &Parts, ways: &mut Ways, first: bool) -> Result<Option<Beg
 
     drop(looking);
 
-    let run = parts.registry.claim(&claim(parts, &found, ways)).await?;
+    let claim = claim(parts, &found, ways, begun_on);
+    let run = parts.registry.claim(&claim).await?;
     parts.claimed(run.epoch);
     tracing::info!(job = %run.job, epoch = %run.epoch, restored = ?run.restored.map(|id| id.0), "run");
     // Until the claim an older run could still record: then that is the place to go on from.
@@ -329,8 +334,15 @@ fn looking_run(parts: &Parts, found: &Found) -> Run {
     }
 }
 
-fn claim(parts: &Parts, found: &Found, ways: &Ways) -> Claim {
+/// `tip` is where the target stands, for the first run of a job.
+fn claim(parts: &Parts, found: &Found, ways: &Ways, tip: Option<Version>) -> Claim {
+    let begun_on = match found.status.newest() {
+        Some(newest) => newest.registration.begun_on(),
+        // With a record it has run before, where it was not registered.
+        None => tip.filter(|_| found.record.is_none()),
+    };
     Claim {
+        begun_on,
         job: parts.job.clone(),
         user: found.user.clone(),
         restored: found
@@ -432,6 +444,8 @@ enum Look {
     Fits {
         /// Something saved is not published yet.
         pending: bool,
+        /// The newest version of the target, where there is no record and that was looked at.
+        tip: Option<Version>,
     },
     Mismatch(Why),
 }
@@ -446,9 +460,22 @@ async fn look(
     let Some(record) = &found.record else {
         let history = committer.history().await.map_err(looking_at)?;
         let commits = history.newest.is_some() || history.largest_identifier.is_some();
-        return Ok(match commits {
-            true => Look::Mismatch(Why::NoCheckpoints(Box::new(history))),
-            false => Look::Fits { pending: false },
+        if commits {
+            return Ok(Look::Mismatch(Why::NoCheckpoints(Box::new(history))));
+        }
+        // It may have lost its records: it goes on as new only where nothing of it can be hidden.
+        if let Some(newest) = found.status.newest()
+            && !mutant::on("lost-records-are-new")
+        {
+            let begun_on = newest.registration.begun_on();
+            let hidden = committer.hidden(begun_on.as_ref()).await;
+            if let Some(why) = hidden.map_err(looking_at)? {
+                return Ok(Look::Mismatch(Why::HistoryHidden { why }));
+            }
+        }
+        return Ok(Look::Fits {
+            pending: false,
+            tip: history.tip,
         });
     };
     let saved = record.saved();
@@ -471,9 +498,15 @@ async fn look(
                 return Ok(Look::Mismatch(Why::Replaced { of }));
             }
         }
-        return Ok(Look::Fits { pending: true });
+        return Ok(Look::Fits {
+            pending: true,
+            tip: None,
+        });
     }
-    Ok(Look::Fits { pending: false })
+    Ok(Look::Fits {
+        pending: false,
+        tip: None,
+    })
 }
 
 fn bare_report(parts: &Parts, found: &Found, why: Why) -> MismatchReport {

@@ -61,7 +61,9 @@ mod corpus {
     } elsewhere {
         // Of stores and of whole tables; rows are read by `tidegate-datafile`.
         Store(..), DataFile(..), Model(..), NoTable(..), NoSnapshot { .. }, NoTag { .. },
-        NoSchema { .. }, NoColumn { .. }, Unsupported { .. },
+        NoSchema { .. }, NoColumn { .. }, Unsupported { .. }, NothingThen { .. }, Gap { .. },
+        // Of keyed buckets, and of what a caller asks.
+        Lsm(..), Merge(..), Condition { .. },
     });
 
     #[test]

@@ -37,6 +37,15 @@ pub struct Published {
     pub token: String,
 }
 
+/// A version of a target, whoever made it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Version {
+    /// Its number, such as a snapshot id.
+    pub number: u64,
+    /// What tells it from another one of the same number: a uuid, or a content hash.
+    pub token: String,
+}
+
 /// What became of a committable.
 #[must_use = "an outcome decides whether a checkpoint counts"]
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,6 +151,8 @@ pub struct JobHistory {
     pub largest_identifier: Option<CommitIdentifier>,
     /// The newest epoch recorded in a visible snapshot of this job.
     pub newest_epoch: Option<Epoch>,
+    /// The newest version of the target, whoever made it; `None` where it has none.
+    pub tip: Option<Version>,
 }
 
 /// Publishes committables; idempotent per (user, identifier, half, digest).
@@ -182,6 +193,15 @@ pub trait Committer: Send {
 
     /// What the table knows of this job without any checkpoint.
     fn history<'a>(&'a mut self) -> BoxFuture<'a, Result<JobHistory, SinkError>>;
+
+    /// Why commits of this job may be in the target although [`Committer::history`] shows none of them and no
+    /// checkpoint is there: history has expired, or a version was put over. `None` where everything is seen
+    /// that came after `begun_on`, the target's newest version when the job was first registered; without
+    /// it, everything that ever was.
+    fn hidden<'a>(
+        &'a mut self,
+        begun_on: Option<&'a Version>,
+    ) -> BoxFuture<'a, Result<Option<String>, SinkError>>;
 
     /// Carries a way out through, or with `dry_run` only says what it would do \[R-8].
     fn resolve<'a>(

@@ -79,7 +79,7 @@ pub mod fuzzing;
 pub use committable::{Committable, CommittableError, Message, Positions};
 pub use committer::{
     CommitContext, Committer, JobHistory, Mismatch, Outcome, Published, Resolution, ResolutionPlan,
-    Saved, Standing,
+    Saved, Standing, Version,
 };
 pub use error::{ErrorKind, SinkError};
 pub use ids::{

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tidegate_commit::{LiveView, PaimonCommitter};
 use tidegate_model::layout::PartitionPaths;
 use tidegate_model::{BinaryRow, BucketId, CommitMessage, TableSchema};
-use tidegate_recovery::{Claim, EndKind, Ended};
+use tidegate_recovery::{Claim, EndKind, Ended, NO_CHECKPOINTS};
 use tidegate_sink::{CheckpointId, CommitContext, Committer, JobName, Outcome, Run, Target};
 use tidegate_writer::{GroupKey, KeyedWriter};
 
@@ -89,11 +89,13 @@ impl Table {
                 job: job.clone(),
                 user,
                 restored: None,
-                checkpoints: "none".to_owned(),
+                checkpoints: NO_CHECKPOINTS.to_owned(),
                 host: host(),
                 started_ms: now_millis(),
                 source: "compaction".into(),
                 adopts: None,
+                // A compaction has no records and never asks what may be hidden; a later run keeps what is known.
+                begun_on: status.newest().and_then(|run| run.registration.begun_on()),
             })
             .await?;
         crate::table::remove_leftovers(self.store()).await;

@@ -10,11 +10,12 @@ use arrow::array::RecordBatch;
 use tidegate_commit::PaimonCommitter;
 use tidegate_recovery::{
     CheckpointRecord, CheckpointStore, Claim, EndKind, Ended, JobCheckpoints, RecordKind, Registry,
-    RestoreOnly, new_commit_user,
+    RestoreOnly, new_commit_user, run_prefix,
 };
 use tidegate_sink::{
-    CheckpointId, CommitContext, Committable, Committer, ErrorKind, JobName, Mismatch, Outcome,
-    Positions, Published, RecoveryManager, Restored, Rows, Run, SinkError, Target, Writer, probe,
+    CheckpointId, CommitContext, CommitUser, Committable, Committer, Epoch, ErrorKind, JobName,
+    Mismatch, Outcome, Positions, Published, RecoveryManager, Restored, Rows, Run, SinkError,
+    Target, Version, Writer, probe,
 };
 use tidegate_storage::Store;
 
@@ -92,6 +93,11 @@ impl StreamBuilder {
         records.load().await?;
         let record = records.newest().await?;
         let target = self.table.target(self.options)?;
+        let begun_on = match status.newest() {
+            Some(newest) => newest.registration.begun_on(),
+            None if record.is_none() => tip(&self.table, &self.job, &user).await?,
+            None => None,
+        };
         let run = registry
             .claim(&Claim {
                 job: self.job.clone(),
@@ -102,6 +108,7 @@ impl StreamBuilder {
                 started_ms: now_millis(),
                 source: "stream".into(),
                 adopts: None,
+                begun_on: begun_on.clone(),
             })
             .await?;
         crate::table::remove_leftovers(self.table.store()).await;
@@ -128,6 +135,18 @@ impl StreamBuilder {
                         self.table.name(),
                         found.identifier,
                         found.version
+                    )));
+                }
+                if status.newest().is_some()
+                    && let Some(why) = committer.hidden(begun_on.as_ref()).await?
+                {
+                    return Err(Error::Mismatch(format!(
+                        "no checkpoint of job `{}` found in {}, it has run before, and whether table `{}` has \
+                         commits of it cannot be told: {why}; give the directory in which its checkpoints \
+                         are, or take another job name",
+                        self.job,
+                        records.url(),
+                        self.table.name(),
                     )));
                 }
             }
@@ -160,6 +179,19 @@ impl StreamBuilder {
 
 /// What recovery came to: the newest commit that is known to be published, and whether this run has
 /// published any; or why it stopped.
+/// Where the table stands before the first run of a job is registered: nothing of the job is below.
+async fn tip(table: &Table, job: &JobName, user: &CommitUser) -> Result<Option<Version>> {
+    let looking = Run {
+        job: job.clone(),
+        user: user.clone(),
+        epoch: Epoch(0),
+        prefix: run_prefix(user, Epoch(0)),
+        restored: None,
+    };
+    let mut committer = PaimonCommitter::open(table.store().clone(), looking).await?;
+    Ok(committer.history().await?.tip)
+}
+
 fn settled(restored: Restored) -> Result<(Option<Published>, bool)> {
     match restored {
         Restored::Continue { published, skipped }

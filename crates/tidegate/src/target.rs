@@ -11,10 +11,12 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use tidegate_commit::{LiveView, LostCompactions, PaimonCommitter};
 use tidegate_model::schema::BucketMode;
-use tidegate_model::{BinaryRow, BucketView, SchemaId, TableOptions, TableSchema, WritePlan};
+use tidegate_model::{
+    BinaryRow, BucketId, BucketView, SchemaId, TableOptions, TableSchema, WritePlan,
+};
 use tidegate_sink::{
-    BoxFuture, CleanReport, CommitUser, Committable, Committer, Message, Rows, Run, RunPrefix,
-    SinkError, Target, Writer, WriterMemory, WriterSet,
+    BoxFuture, CleanReport, CommitUser, Committable, Committer, ErrorKind, Message, Rows, Run,
+    RunPrefix, SinkError, Target, Writer, WriterMemory, WriterSet,
 };
 use tidegate_storage::Store;
 use tidegate_writer::{
@@ -74,13 +76,11 @@ pub(crate) fn writer_memory(schema: &TableSchema, name: &str) -> Result<WriterMe
     }
     match schema.bucket_mode()? {
         BucketMode::Unaware => Ok(WriterMemory::Nothing),
-        BucketMode::Fixed(_) => Ok(WriterMemory::BucketState),
-        BucketMode::Dynamic | BucketMode::CrossPartition | BucketMode::Postpone => {
-            Err(Error::Config(format!(
-                "table `{name}` has a primary key and no fixed number of buckets, which cannot be \
+        BucketMode::Fixed(_) | BucketMode::Dynamic => Ok(WriterMemory::BucketState),
+        BucketMode::CrossPartition | BucketMode::Postpone => Err(Error::Config(format!(
+            "table `{name}` has a primary key and no fixed number of buckets, which cannot be \
                  written yet; set the option 'bucket' to a number"
-            )))
-        }
+        ))),
     }
 }
 
@@ -136,7 +136,10 @@ impl TableTarget {
             WriterMemory::Nothing => None,
             WriterMemory::BucketState => {
                 let (store, user) = (self.table.store(), Some(&run.user));
+                let dynamic = self.table.schema().bucket_mode()? == BucketMode::Dynamic;
                 let view = match self.compactor {
+                    // Hash indexes are found by it.
+                    None if dynamic => LiveView::open(store, user).await?,
                     None => LiveView::for_append(store, user).await?,
                     Some(_) => LiveView::for_compaction(store, user).await?,
                 };
@@ -195,6 +198,27 @@ struct Views {
 }
 
 impl Views {
+    /// The hashes of an index file \[F-5.2].
+    async fn read_hashes(&self, name: &str) -> Result<Vec<i32>, SinkError> {
+        let path = format!("{}/{name}", tidegate_model::layout::INDEX_DIR);
+        let bytes = self.store.get(&path).await;
+        let bytes = bytes.map_err(|e| sink_error(Error::from(e)))?;
+        let (hashes, rest) = bytes.as_chunks::<4>();
+        if !rest.is_empty() {
+            return Err(SinkError::new(
+                ErrorKind::Corrupt,
+                format!(
+                    "index file {path} has {} bytes, no multiple of 4",
+                    bytes.len()
+                ),
+            ));
+        }
+        Ok(hashes
+            .iter()
+            .map(|hash| i32::from_be_bytes(*hash))
+            .collect())
+    }
+
     async fn of(view: &LiveView, buckets: &[GroupKey]) -> Result<Vec<BucketView>, SinkError> {
         let mut views = Vec::with_capacity(buckets.len());
         for key in buckets {
@@ -219,6 +243,32 @@ impl tidegate_writer::BucketViews for Views {
         Box::pin(async move {
             let view = LiveView::for_compaction(&self.store, Some(&self.user)).await?;
             Self::of(&view, buckets).await
+        })
+    }
+
+    fn hashes<'a>(
+        &'a self,
+        partition: &'a BinaryRow,
+    ) -> BoxFuture<'a, Result<Vec<(BucketId, Vec<i32>)>, SinkError>> {
+        Box::pin(async move {
+            let mut all = Vec::new();
+            for (of, bucket) in self.view.all_buckets().await? {
+                if of == *partition {
+                    all.push(bucket);
+                }
+            }
+            all.sort();
+            let mut found = Vec::with_capacity(all.len());
+            for bucket in all {
+                let view = self.view.bucket(partition, bucket).await?;
+                let index = view.index_files.iter().find(|f| f.index_type == "HASH");
+                let hashes = match index {
+                    Some(index) => self.read_hashes(&index.file_name).await?,
+                    None => Vec::new(),
+                };
+                found.push((bucket, hashes));
+            }
+            Ok(found)
         })
     }
 

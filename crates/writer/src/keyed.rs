@@ -6,9 +6,11 @@
 
 mod compaction;
 mod core;
+mod hashes;
 mod inputs;
 mod intake;
 mod output;
+mod producer;
 mod tree;
 mod upkeep;
 
@@ -24,11 +26,12 @@ use arrow::record_batch::RecordBatch;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tidegate_datafile::{FilePlan, key_value_schema};
 use tidegate_lsm::CompactionOptions;
-use tidegate_merge::MergeSpec;
+use tidegate_merge::{MergeEngine, MergeSpec};
 use tidegate_model::layout::DataFileName;
 use tidegate_model::options::{DataFileOptions, TableOptions, unsupported_for_write};
 use tidegate_model::{
-    CommitMessage, DataFileMeta, DataIncrement, KeyOrder, TableSchema, WritePlan,
+    BinaryRow, BucketId, CommitMessage, DataFileMeta, DataIncrement, IndexFileMeta, KeyOrder,
+    TableSchema, WritePlan,
 };
 use tidegate_sink::{BoxFuture, Rows};
 use tidegate_storage::Store;
@@ -38,6 +41,7 @@ use tokio::sync::oneshot;
 use self::compaction::{Compacted, Shop};
 use self::core::{Drain, KeyedCore, Of, Spilled};
 use self::intake::Intake;
+use self::producer::{Producer, producer};
 use self::tree::Tree;
 use crate::budget::{BudgetShare, MemoryBudget, Reservation};
 use crate::core::WriterMetrics;
@@ -100,6 +104,10 @@ pub struct KeyedWriter {
     /// What compactions need; none where the table is `write-only`.
     shop: Option<Arc<Shop>>,
     compacting: CompactionOptions,
+    /// Files of the changelog that full compactions make.
+    told: Option<Arc<Files>>,
+    /// `first-row`: readers see no level 0 and do not merge, so that every barrier lifts everything.
+    lifts_all: bool,
     order: KeyOrder,
     running: FuturesUnordered<BoxFuture<'static, (GroupKey, Result<Compacted>)>>,
     /// `full-compaction.delta-commits`
@@ -108,6 +116,8 @@ pub struct KeyedWriter {
     owed: HashSet<GroupKey>,
     /// `commit.force-compact`: barriers wait for compactions.
     waits: bool,
+    /// The next barrier is the last one.
+    ended: bool,
 }
 
 /// What is known of a bucket between barriers.
@@ -214,9 +224,10 @@ impl KeyedWriter {
             })
         };
         let datafile = |e: tidegate_datafile::Error| config(e.to_string());
-        let changelog = match input_changelog(&schema) {
-            false => None,
-            true => {
+        let producer = producer(&schema);
+        let made = match producer {
+            Producer::None => None,
+            Producer::Input | Producer::FullCompaction => {
                 let of_log = of_table
                     .clone()
                     .for_changelog(&schema.options)
@@ -232,6 +243,10 @@ impl KeyedWriter {
                 Some(files(log_plan, of_log.data_file, &prefix))
             }
         };
+        let (changelog, told) = match producer {
+            Producer::FullCompaction => (None, made),
+            _ => (made, None),
+        };
         let file_plan = FilePlan::key_value(&schema).map_err(datafile)?;
         let files = files(file_plan, table.clone(), &plan.file_prefix);
         let uploads = Uploads::new(store.clone(), runtime.clone(), options.requests, parts);
@@ -244,10 +259,17 @@ impl KeyedWriter {
             work: Work::Lost,
             shop: None,
             compacting,
+            told,
+            lifts_all: spec.engine() == MergeEngine::FirstRow,
             order: KeyOrder::of(&schema).map_err(|e| config(e.to_string()))?,
             running: FuturesUnordered::new(),
-            full_every: every.map_err(|e| config(e.to_string()))?,
+            full_every: every
+                .map_err(|e| config(e.to_string()))?
+                // The changelog comes with full compactions [F-13].
+                .or((producer == Producer::FullCompaction).then_some(1))
+                .or((spec.engine() == MergeEngine::FirstRow).then_some(1)),
             owed: HashSet::new(),
+            ended: false,
             waits: forced.map_err(|e| config(e.to_string()))?.unwrap_or(false),
             batches: key_value_schema(&schema.fields).map_err(datafile)?,
             directories: Directories::new(&schema, &table)?,
@@ -337,6 +359,7 @@ impl KeyedWriter {
             return Ok(());
         };
         self.router.truncate(self.next.len());
+        self.read_hashes(&taken.values).await?;
         let routed = self.router.route(&taken.values)?;
         self.admit().await?;
         let arranged = intake::unnumbered(taken, &self.batches)
@@ -588,6 +611,7 @@ impl KeyedWriter {
     /// due, so that their work is not lost.
     pub fn end_of_input(&mut self) {
         self.waits = true;
+        self.ended = true;
     }
 
     /// Closes everything before the barrier and hands it over: level-0 files and changelogs of the rows
@@ -601,8 +625,9 @@ impl KeyedWriter {
         self.check()?;
         self.state = State::Unusable("a prepare that failed or was cancelled");
         self.hand_over().await?;
+        let hashes = self.write_hashes().await?;
         self.prepares += 1;
-        let messages = self.messages();
+        let messages = self.messages(hashes);
         self.uploads.handed_over();
         self.state = State::Ready;
         Ok(messages)
@@ -626,7 +651,10 @@ impl KeyedWriter {
 
     /// One message per bucket with new files or finished compactions, in the order of partition and
     /// bucket.
-    fn messages(&mut self) -> Vec<CommitMessage> {
+    fn messages(
+        &mut self,
+        hashes: Vec<(BinaryRow, BucketId, IndexFileMeta)>,
+    ) -> Vec<CommitMessage> {
         let mut by_group: HashMap<GroupId, DataIncrement> = HashMap::new();
         for Durable { group, of, meta } in self.durable.drain(..) {
             self.metrics.bytes += meta.file_size.unsigned_abs();
@@ -651,6 +679,13 @@ impl KeyedWriter {
         }
         for key in compacted.keys() {
             changed.entry(key.clone()).or_default();
+        }
+        for (partition, bucket, file) in hashes {
+            let increment = changed.entry(GroupKey { partition, bucket }).or_default();
+            increment.new_index_files.push(file);
+        }
+        if let Some(assigners) = self.router.assigners() {
+            assigners.handed_over();
         }
         let mut messages = Vec::with_capacity(changed.len());
         for (key, mut data) in changed {
@@ -730,12 +765,6 @@ async fn delete(store: &Store, paths: &[String]) -> Result<()> {
         }
         None => Ok(()),
     }
-}
-
-/// True where writers write the rows as they came as a changelog \[W-51].
-fn input_changelog(schema: &TableSchema) -> bool {
-    let producer = schema.options.get("changelog-producer");
-    producer.is_some_and(|p| p.trim().eq_ignore_ascii_case("input"))
 }
 
 impl Drop for KeyedWriter {

@@ -55,6 +55,7 @@
 //! [`WritePlan`](tidegate_model::WritePlan) and through [`BucketViews`].
 
 mod append;
+mod assign;
 mod budget;
 mod core;
 mod directories;

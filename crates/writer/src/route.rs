@@ -16,6 +16,7 @@ use tidegate_model::options::TableOptions;
 use tidegate_model::{BinaryRow, BucketId, DataField, TableSchema};
 use tidegate_sink::{ErrorKind, Rows, SinkError};
 
+use crate::assign::{Assigners, DynamicBuckets};
 use crate::error::{Result, WriterError};
 use crate::keys::{KeyColumns, KeyRows};
 use crate::partitions::Partitions;
@@ -54,6 +55,11 @@ enum Buckets {
         count: i32,
         function: BucketFunction,
         key: KeyColumns,
+    },
+    /// `bucket = -1` with a primary key: by a hash index.
+    Dynamic {
+        key: KeyColumns,
+        assigners: Assigners,
     },
 }
 
@@ -142,7 +148,7 @@ struct Scratch {
 }
 
 impl Router {
-    /// A router for a table without primary key, or with one and fixed buckets.
+    /// A router for a table without primary key, or with one and fixed or dynamic buckets.
     ///
     /// # Errors
     /// [`WriterError::Config`] names the option or column that does not fit.
@@ -166,11 +172,44 @@ impl Router {
         })
     }
 
-    /// Bucket count of the table; -1 without buckets.
+    /// Bucket count of the table; -1 without buckets, and with dynamic ones.
     pub fn total_buckets(&self) -> i32 {
         match &self.buckets {
-            Buckets::Unaware => -1,
+            Buckets::Unaware | Buckets::Dynamic { .. } => -1,
             Buckets::Fixed { count, .. } => *count,
+        }
+    }
+
+    /// Partitions of a batch whose hash index must be [adopted](Self::adopt) before the batch is routed:
+    /// of tables with dynamic buckets only.
+    pub(crate) fn unknown_partitions(&mut self, batch: &RecordBatch) -> Result<Vec<BinaryRow>> {
+        let Buckets::Dynamic { assigners, .. } = &self.buckets else {
+            return Ok(Vec::new());
+        };
+        let Scratch {
+            keys, partition_of, ..
+        } = &mut self.scratch;
+        self.partitions.assign(batch, keys, partition_of)?;
+        let mut numbers = partition_of.clone();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let rows = self.partitions.rows();
+        let rows = numbers.iter().filter_map(|n| rows.get(*n as usize));
+        Ok(rows.filter(|row| !assigners.knows(row)).cloned().collect())
+    }
+
+    /// What the table knows of the keys of a partition.
+    pub(crate) fn adopt(&mut self, partition: BinaryRow, buckets: Vec<(BucketId, Vec<i32>)>) {
+        if let Buckets::Dynamic { assigners, .. } = &mut self.buckets {
+            assigners.adopt(partition, buckets);
+        }
+    }
+
+    /// The hash indexes, where buckets are dynamic.
+    pub(crate) fn assigners(&mut self) -> Option<&mut Assigners> {
+        match &mut self.buckets {
+            Buckets::Dynamic { assigners, .. } => Some(assigners),
+            _ => None,
         }
     }
 
@@ -218,7 +257,11 @@ impl Router {
 
     /// Memory of what is remembered, about.
     pub fn memory(&self) -> usize {
-        self.partitions.memory() + self.groups.len() * 112 + self.near.capacity() * 4
+        let hashes = match &self.buckets {
+            Buckets::Dynamic { assigners, .. } => assigners.memory(),
+            _ => 0,
+        };
+        self.partitions.memory() + self.groups.len() * 112 + self.near.capacity() * 4 + hashes
     }
 
     /// Splits a batch that has the table's canonical Arrow schema.
@@ -298,6 +341,27 @@ impl Router {
             ..
         } = &mut self.scratch;
         self.partitions.assign(batch, keys, partition_of)?;
+        if let Buckets::Dynamic { key, assigners } = &mut self.buckets {
+            key.encode(batch, keys)?;
+            group_of_row.clear();
+            let rows = self.partitions.rows();
+            for (row, number) in keys.iter().zip(partition_of.iter()) {
+                let Some(partition) = rows.get(*number as usize) else {
+                    continue;
+                };
+                let bucket = assigners.bucket(partition, hash(row))?;
+                let word = (u64::from(*number) << 32) | u64::from(bucket as u32);
+                let group = *self.group_of.entry(word).or_insert_with(|| {
+                    self.groups.push(GroupKey {
+                        partition: partition.clone(),
+                        bucket: BucketId(bucket),
+                    });
+                    self.groups.len() as u32 - 1
+                });
+                group_of_row.push(group);
+            }
+            return Ok(());
+        }
         let Buckets::Fixed {
             count,
             function,
@@ -358,6 +422,23 @@ impl Router {
 }
 
 impl Buckets {
+    /// A hash index per partition.
+    fn dynamic(schema: &TableSchema) -> Result<Self> {
+        let config = |e: tidegate_model::Error| WriterError::Config(e.to_string());
+        let names = schema.trimmed_primary_keys();
+        let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+        let target = schema.options.positive("dynamic-bucket.target-row-num");
+        let target = target.map_err(config)?.unwrap_or(2_000_000);
+        let most = schema.options.i32("dynamic-bucket.max-buckets");
+        Ok(Self::Dynamic {
+            key: KeyColumns::new(schema, &names, "primary key")?,
+            assigners: Assigners::new(DynamicBuckets {
+                target_rows: usize::try_from(target).unwrap_or(usize::MAX),
+                max_buckets: most.map_err(config)?.filter(|most| *most > 0),
+            }),
+        })
+    }
+
     fn new(schema: &TableSchema) -> Result<Self> {
         let config = |text: String| Err(WriterError::Config(text));
         let options = TableOptions::of(schema).map_err(|e| WriterError::Config(e.to_string()))?;
@@ -366,6 +447,9 @@ impl Buckets {
         if count == -1 && schema.is_append() {
             return Ok(Self::Unaware);
         }
+        if count == -1 {
+            return Self::dynamic(schema);
+        }
         if count < 1 {
             return config(match schema.is_append() {
                 true => format!(
@@ -373,7 +457,7 @@ impl Buckets {
                 ),
                 false => format!(
                     "option bucket = {count}: keyed tables are written with a fixed number of \
-                     buckets; set bucket to a positive number"
+                     buckets, or with -1"
                 ),
             });
         }
@@ -415,6 +499,8 @@ pub struct ChannelRouter {
     /// Routers that are not in use; each call takes one, so that calls run side by side.
     idle: Mutex<Vec<Router>>,
     unaware: bool,
+    /// A partition has one writer, which keeps its hash index.
+    dynamic: bool,
 }
 
 /// Groups after which a router of [`ChannelRouter`] begins anew.
@@ -431,7 +517,8 @@ impl ChannelRouter {
             writers: writers.max(1),
             fields: schema.fields.clone(),
             schema: schema.clone(),
-            unaware: router.total_buckets() < 0,
+            unaware: matches!(router.buckets, Buckets::Unaware),
+            dynamic: matches!(router.buckets, Buckets::Dynamic { .. }),
             idle: Mutex::new(vec![router]),
         })
     }
@@ -469,19 +556,28 @@ impl ChannelRouter {
             None => Router::new(&self.schema)?,
         };
         let mut rows: Vec<Vec<u32>> = vec![Vec::new(); self.writers];
-        router.assign(&batch)?;
-        let channels: Vec<usize> = router
-            .groups
-            .iter()
-            .map(|key| channel_of(key, self.writers))
-            .collect();
-        for (row, group) in router.scratch.group_of_row.iter().enumerate() {
+        let (channels, of_row): (Vec<usize>, &[u32]) = if self.dynamic {
+            router.unknown_partitions(&batch)?;
+            let partitions = router.partitions.rows().iter();
+            let whole = |partition: &BinaryRow| GroupKey {
+                partition: partition.clone(),
+                bucket: BucketId(0),
+            };
+            let channels = partitions.map(|p| channel_of(&whole(p), self.writers));
+            (channels.collect(), &router.scratch.partition_of)
+        } else {
+            router.assign(&batch)?;
+            let groups = router.groups.iter();
+            let channels = groups.map(|key| channel_of(key, self.writers));
+            (channels.collect(), &router.scratch.group_of_row)
+        };
+        for (row, group) in of_row.iter().enumerate() {
             let writer = channels.get(*group as usize).copied().unwrap_or_default();
             if let Some(list) = rows.get_mut(writer) {
                 list.push(row as u32);
             }
         }
-        if router.len() > REMEMBERED {
+        if router.len().max(router.partitions.rows().len()) > REMEMBERED {
             router.clear();
         }
         idle().push(router);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_model::{BucketView, SchemaId, TableSchema};
+use tidegate_model::{BinaryRow, BucketId, BucketView, SchemaId, TableSchema};
 use tidegate_sink::{BoxFuture, ErrorKind, SinkError};
 
 use crate::route::GroupKey;
@@ -23,6 +23,21 @@ pub trait BucketViews: Send + Sync {
         buckets: &'a [GroupKey],
     ) -> BoxFuture<'a, Result<Vec<BucketView>, SinkError>> {
         self.views(buckets)
+    }
+
+    /// The key hashes of a partition by bucket, as its HASH index files hold them \[F-5.2]: asked once per
+    /// partition of a table with dynamic buckets.
+    fn hashes<'a>(
+        &'a self,
+        partition: &'a BinaryRow,
+    ) -> BoxFuture<'a, Result<Vec<(BucketId, Vec<i32>)>, SinkError>> {
+        let _ = partition;
+        Box::pin(async move {
+            Err(SinkError::new(
+                ErrorKind::NotFound,
+                "the provider of bucket views knows no hash indexes",
+            ))
+        })
     }
 
     /// Takes the buckets that are `mine` and of which a compaction was left out when it was committed

@@ -19,6 +19,9 @@ use tidegate_tests::proxy::{Fault, Kind, Rule};
 const ROWS: i64 = 10;
 /// Writers of a race.
 const RACERS: i64 = 3;
+/// Ours beside a peer leaves it time between two commits: the peers' retries end where a quicker writer never
+/// pauses, and then nothing races.
+const PACE: Duration = Duration::from_millis(300);
 /// Ids of one writer of a race are so far from those of the next.
 const APART: i64 = 1_000_000;
 
@@ -160,6 +163,9 @@ pub fn beside(
                     };
                     while writer.goes_on() && goes_on(&writer) {
                         writer.step(ROWS, &Blow::None);
+                        if n == 0 {
+                            thread::sleep(PACE);
+                        }
                     }
                     settle(&mut writer);
                     if n > 0 {

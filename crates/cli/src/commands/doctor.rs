@@ -249,6 +249,10 @@ impl Findings {
                 "the job is retired",
             );
         }
+        if !registration.keeps_checkpoints() {
+            let detail = "it keeps none: it takes no rows from a source";
+            return self.push(&place, "checkpoints", "skipped", begun, detail);
+        }
         let url = &registration.checkpoints;
         let found = records(url, job, registration.commit_user(), store).await;
         match found {

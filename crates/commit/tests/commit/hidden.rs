@@ -3,10 +3,11 @@
 use tidegate_commit::clean;
 use tidegate_format::snapshot;
 use tidegate_model::{CompactIncrement, Snapshot, SnapshotId, layout};
-use tidegate_sink::{Committer, Outcome, Positions, Saved, Standing};
+use tidegate_sink::{Committer, Outcome, Positions, Saved, Standing, Version};
 use tidegate_storage::{Fault, Faults, Op, Rule};
 
 use crate::common::{Table, combine, is_published, positions, run, run_of};
+use crate::recovery::put_over;
 
 /// Killed between the halves of a commit: it is not done, and the next run, which commits what
 /// is not done, publishes the COMPACT half.
@@ -206,5 +207,93 @@ async fn an_unreadable_snapshot_below_expired_history_holds_back_no_clean_up() {
             true => assert_eq!(cleaned.unwrap().removed, 1),
             false => assert!(cleaned.is_err()),
         }
+    }
+}
+
+/// Without a checkpoint, and with no commit of the job in sight, a job that has run before goes on as new
+/// only where nothing can hide one: not where history has expired or a snapshot was put over, unless what the
+/// table was when the job was first registered still stands below an unbroken chain (found by simulation, seeds
+/// 19559, 24450, 27880, 34261: rows twice).
+#[tokio::test]
+async fn r_7_what_may_hide_commits_of_a_job_is_told() {
+    let hidden = async |table: &Table, begun_on: Option<Version>| {
+        let mut next = table.committer(&run("user", 2)).await;
+        let history = next.history().await.unwrap();
+        assert_eq!(history.newest, None, "nothing of the job is in sight");
+        next.hidden(begun_on.as_ref()).await.unwrap()
+    };
+    let tip = async |table: &Table| {
+        table
+            .committer(&run("user", 1))
+            .await
+            .history()
+            .await
+            .unwrap()
+            .tip
+    };
+    let commit = async |table: &Table, user: &str, n: u64| {
+        let run = run_of(if user == "user" { "job" } else { user }, user, 1);
+        let mut committer = table.committer(&run).await;
+        let c = table
+            .committable(&committer, n, (n > 1).then(|| n - 1))
+            .await;
+        assert!(is_published(&committer.commit(&c).await.unwrap()));
+    };
+    let expire = async |table: &Table, id: i64| {
+        let path = layout::snapshot_path(SnapshotId(id));
+        table.store.delete(&path).await.unwrap();
+        let first = (id + 1).to_string();
+        let put = table.store.put(layout::EARLIEST_PATH, first.into()).await;
+        put.unwrap();
+    };
+
+    // All of it is seen, and nothing of the job is there.
+    let table = Table::memory(&[]).await;
+    assert_eq!(tip(&table).await, None);
+    assert_eq!(hidden(&table, None).await, None);
+    commit(&table, "rival", 1).await;
+    commit(&table, "rival", 2).await;
+    assert_eq!(hidden(&table, None).await, None);
+
+    // Expired: only where the job began above that it is all the same.
+    let begun_on = tip(&table).await;
+    assert_eq!(begun_on.as_ref().map(|tip| tip.number), Some(2));
+    commit(&table, "rival", 3).await;
+    expire(&table, 1).await;
+    let why = hidden(&table, None).await.unwrap();
+    assert!(why.contains("below 2 are expired"), "{why}");
+    assert_eq!(hidden(&table, begun_on.clone()).await, None);
+    let another = begun_on.clone().map(|v| Version {
+        token: "another".into(),
+        ..v
+    });
+    assert!(
+        hidden(&table, another).await.is_some(),
+        "it was rolled back since"
+    );
+    expire(&table, 2).await;
+    assert!(hidden(&table, begun_on).await.is_some(), "expired as well");
+
+    // Ours, what was built on it, and the one before it put over by somebody else.
+    for foreign in [false, true] {
+        let table = Table::memory(&[]).await;
+        commit(&table, "user", 1).await;
+        commit(&table, "rival", 1).await;
+        let two = table.store.get("snapshot/snapshot-2").await.unwrap();
+        table.store.delete("snapshot/snapshot-2").await.unwrap();
+        put_over(&table, 1, "other").await;
+        table.store.put("snapshot/snapshot-2", two).await.unwrap();
+        let latest = table.store.put(layout::LATEST_PATH, "2".into()).await;
+        latest.unwrap();
+        if foreign {
+            without_marks(&table, 2, |s| s.properties.clear()).await;
+        }
+        let why = hidden(&table, None).await.unwrap();
+        let part = if foreign {
+            "a file of this job"
+        } else {
+            "was not built on the one"
+        };
+        assert!(why.contains(part), "{why}");
     }
 }

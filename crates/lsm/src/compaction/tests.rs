@@ -146,6 +146,9 @@ fn an_output_of_level_0_takes_runs_up_to_one_above() {
     );
     assert_eq!(upward(&runs, 3), (3, 2));
     assert_eq!(upward(&runs, 4), (4, 5));
+    // Where that takes all runs, it goes to the top.
+    assert_eq!(upward(&levels(&[(0, 1), (0, 1), (1, 1)]).runs(), 1), (3, 5));
+    assert_eq!(upward(&levels(&[(0, 1), (0, 1)]).runs(), 1), (2, 5));
 }
 
 #[test]

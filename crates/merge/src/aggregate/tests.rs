@@ -521,6 +521,12 @@ fn hex(bytes: &[u8]) -> Value {
     json!(bytes.iter().map(|b| format!("{b:02x}")).collect::<String>())
 }
 
+fn unhex(value: &Value) -> Vec<u8> {
+    let text = value.as_str().unwrap();
+    let byte = |i: usize| u8::from_str_radix(&text[i..i + 2], 16).unwrap();
+    (0..text.len()).step_by(2).map(byte).collect()
+}
+
 #[test]
 fn bitmaps_are_united() {
     let bytes_of = |values: &[u32]| {
@@ -553,13 +559,6 @@ fn bitmaps_are_united() {
 fn sketches_are_united() {
     use datasketches::hll::{HllSketch, HllType};
     use datasketches::theta::{CompactThetaSketch, ThetaSketchBuilder};
-    let unhex = |v: &Value| -> Vec<u8> {
-        let text = v.as_str().unwrap();
-        (0..text.len())
-            .step_by(2)
-            .map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap())
-            .collect()
-    };
     let hll = |values: std::ops::Range<i64>| {
         let mut sketch = HllSketch::new(12, HllType::Hll4).unwrap();
         values.for_each(|v| sketch.update(v));
@@ -596,6 +595,44 @@ fn sketches_are_united() {
             "{name}"
         );
     }
+}
+
+/// Bytes of Apache's own C++ library (datasketches for Python 5.2.0): what it wrote, and what it made of
+/// the union.
+#[test]
+fn sketches_of_the_other_library_are_read_and_their_union_is_its_union() {
+    use datasketches::hll::HllSketch;
+    let theta = |values: &[&str]| {
+        let values: Vec<_> = values.iter().map(|v| json!(v)).collect();
+        of(
+            "BYTES",
+            DataType::Binary,
+            &function("theta_sketch"),
+            &values,
+        )
+    };
+    let three = "02030300001acc93030000000000000015f97dcbbd86a105c397fc1281709d1ee56b61eec8804420";
+    let four = "02030300001acc93040000000000000040de2ee1c9db3d08bd3273724691cc14c397fc1281709d1eba40b3c1da06695d";
+    let six = "02030300001acc93060000000000000015f97dcbbd86a10540de2ee1c9db3d08bd3273724691cc14c397fc1281709d1ee56b61eec8804420ba40b3c1da06695d";
+    assert_eq!(theta(&[three, four]), json!(six));
+    let single = "01030300001acc93e56b61eec8804420";
+    assert_eq!(theta(&[three, single]), json!(three));
+
+    let hll = |a: &str, b: &str| {
+        let out = of(
+            "BYTES",
+            DataType::Binary,
+            &function("hll_sketch"),
+            &[json!(a), json!(b)],
+        );
+        HllSketch::deserialize(&unhex(&out)).unwrap().estimate()
+    };
+    let three = "0201070403080300cbd7c2042bf2fb06862ff90d";
+    let four = "0201070403080400862ff90d7581660781bc5d067b65e608";
+    assert!((hll(three, four) - 6.000000074505807).abs() < 1e-9);
+    let thousand = "0a01070400080502abf2efb89ca791400000000000a0ca3f000000000000000003000000000000000331232120110522";
+    let more = "0a010704000804024cd9712bc7f99b40000000000088c03f000000000000000001000000000000008646304373432647";
+    assert!((hll(thousand, more) - 2442.2081280384277).abs() < 1e-6);
 }
 
 #[test]

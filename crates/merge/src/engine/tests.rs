@@ -46,6 +46,16 @@ fn merge_all(
     all: &[Version],
     runs: usize,
 ) -> Result<Vec<(i32, i8, i64, Cells)>> {
+    merge_some(options, all, runs, &[1, 2, 3, 4])
+}
+
+/// The same where these columns are asked for; cells of others are left out.
+fn merge_some(
+    options: &[(&str, &str)],
+    all: &[Version],
+    runs: usize,
+    asked: &[usize],
+) -> Result<Vec<(i32, i8, i64, Cells)>> {
     let columns = ["k", "g", "a", "b", "c"].map(|c| DataField::new(c, "INT".parse().unwrap()));
     let options = options.iter().copied().chain([("bucket", "1")]).collect();
     let table = TableSchema::create(columns.to_vec(), vec![], vec!["k".into()], options, None, 0)?;
@@ -59,7 +69,12 @@ fn merge_all(
         deletes: Deletes::Keep,
         ..MergeOptions::default()
     };
-    let mut merger = Merger::new(&spec, wide_schema(), runs, options)?;
+    let read: Vec<usize> = [0, 1]
+        .into_iter()
+        .chain(spec.needs(asked).iter().map(|c| c + 2))
+        .collect();
+    let schema = Arc::new(wide_schema().project(&read)?);
+    let mut merger = Merger::new(&spec, schema, runs, options)?;
     let mut out = Vec::new();
     loop {
         match merger.step()? {
@@ -88,12 +103,13 @@ fn merge_all(
                         cell(3),
                     ],
                 )?;
-                merger.push(run, batch)?;
+                merger.push(run, batch.project(&read)?)?;
             }
             Step::Batch(batch) => {
                 for i in 0..batch.num_rows() {
-                    let cells = [3, 4, 5, 6].map(|c| {
-                        let column = batch.column(c).as_primitive::<Int32Type>();
+                    let cells = [(1, "g"), (2, "a"), (3, "b"), (4, "c")].map(|(at, name)| {
+                        let column = batch.column_by_name(name).filter(|_| asked.contains(&at))?;
+                        let column = column.as_primitive::<Int32Type>();
                         column.is_valid(i).then(|| column.value(i))
                     });
                     out.push((
@@ -275,5 +291,27 @@ proptest! {
             Some((kind, newest(many), row))
         });
         prop_assert_eq!(merge_all(&options, &all, runs).unwrap(), by_hand.unwrap());
+    }
+
+    /// Case B44: whatever is asked for, a column is what it is when all are.
+    #[test]
+    fn a_projection_changes_no_value(
+        all in versions(), runs in 1usize..5, asked in prop::sample::subsequence(vec![1usize, 2, 3, 4], 0..5),
+        mode in 0usize..4,
+    ) {
+        let group = [("merge-engine", "partial-update"), ("fields.g.sequence-group", "a,b")];
+        let options = match mode {
+            0 => vec![("merge-engine", "aggregation"), ("fields.b.aggregate-function", "sum")],
+            1 => vec![("merge-engine", "partial-update"), ("ignore-delete", "true")],
+            2 => vec![group[0], group[1], ("fields.b.aggregate-function", "sum")],
+            _ => vec![group[0], group[1], ("partial-update.remove-record-on-sequence-group", "g")],
+        };
+        let mut whole = merge_all(&options, &all, runs).unwrap();
+        for (.., cells) in &mut whole {
+            for (at, cell) in (1..).zip(cells) {
+                *cell = cell.filter(|_| asked.contains(&at));
+            }
+        }
+        prop_assert_eq!(merge_some(&options, &all, runs, &asked).unwrap(), whole);
     }
 }

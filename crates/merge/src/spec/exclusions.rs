@@ -78,8 +78,25 @@ pub(super) fn sequence_fields(
     Ok(out)
 }
 
+/// Options by which versions would be ordered, or files laid out, in a way that is not merged here.
+const OTHER_ORDERS: [(&str, &str); 2] = [
+    (
+        "sequence.snapshot-ordering",
+        "versions ordered by the snapshot that brought them are not merged by this build; set it to 'false' and name a 'sequence.field'",
+    ),
+    (
+        "pk-clustering-override",
+        "files that are sorted by other columns than the key are not merged by this build; set it to 'false'",
+    ),
+];
+
 /// Everything else.
 pub(super) fn check(options: &Options, engine: MergeEngine) -> Result<()> {
+    for (key, what) in OTHER_ORDERS {
+        if options.bool(key)?.unwrap_or(false) {
+            return option(key, "true", what);
+        }
+    }
     let key = "changelog-producer";
     let producers = ["none", "input", "full-compaction", "lookup"];
     let producer = options.word(key, &producers)?.unwrap_or("none");

@@ -108,6 +108,14 @@ fn options_that_exclude_each_other_are_named_with_the_way_out() {
             "not with changelog-producer = lookup",
         ),
         (vec![("ignore-delete", "perhaps")], "must be true or false"),
+        (
+            vec![("sequence.snapshot-ordering", "true")],
+            "name a 'sequence.field'",
+        ),
+        (
+            vec![("pk-clustering-override", "true")],
+            "set it to 'false'",
+        ),
     ] {
         let message = refused(&options);
         assert!(message.contains(words), "{options:?}: {message}");

@@ -7,7 +7,7 @@
 use super::{Options, TableOptions};
 use crate::data_type::LogicalType;
 use crate::error::Result;
-use crate::schema::TableSchema;
+use crate::schema::{BucketMode, TableSchema};
 
 /// A key with the values under which nothing special is asked for, and what it asks for otherwise.
 struct Refusal {
@@ -115,18 +115,13 @@ const APPEND_REFUSALS: &[Refusal] = &[
 const KEYED_REFUSALS: &[Refusal] = &[
     refusal(
         "changelog-producer",
-        &["none", "input"],
-        "changelogs of compactions are not written yet",
+        &["none", "input", "full-compaction"],
+        "old rows are not looked up yet",
     ),
     refusal(
         "changelog-file.format",
         &["parquet"],
         "only Parquet changelog files can be written",
-    ),
-    refusal(
-        "merge-engine",
-        &["deduplicate", "partial-update", "aggregation"],
-        "readers skip what no compaction has seen, and it is not compacted at each commit yet",
     ),
     refusal(
         "sequence.snapshot-ordering",
@@ -318,14 +313,16 @@ fn parsed(schema: &TableSchema) -> Option<String> {
             )));
         }
         if options.bucket <= 0 && !schema.is_append() {
-            let why = match options.bucket {
-                -2 => "postponed buckets are not written yet",
+            let why = match schema.bucket_mode()? {
+                BucketMode::Dynamic => return Ok(None),
+                BucketMode::Postpone => "postponed buckets are not written yet",
                 _ => {
-                    "keyed tables without a fixed number of buckets (dynamic bucket, the default) \
-                      are not written yet"
+                    "a primary key that lacks a partition column needs an index over all \
+                     partitions, which is not written yet"
                 }
             };
-            let (value, way_out) = (options.bucket.to_string(), "set it to a number of buckets");
+            let way_out = "set it to a number of buckets";
+            let value = options.bucket.to_string();
             return Ok(Some(not_supported("bucket", &value, why, way_out)));
         }
         if options.bucket <= 0 {

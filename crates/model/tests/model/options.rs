@@ -280,13 +280,27 @@ fn what_cannot_be_honoured_is_refused_with_the_way_out() {
             .contains("TIMESTAMP(3)")
     );
 
-    let mut table = schema(&[]);
-    table.primary_keys = vec!["id".into()];
-    assert!(
+    // Of keyed tables another list.
+    let keyed = |options: &[(&str, &str)]| {
+        let mut table = schema(options);
+        table.primary_keys = vec!["id".into()];
         unsupported_for_write(&table)
-            .unwrap()
-            .contains("primary key (id)")
-    );
+    };
+    assert_eq!(keyed(&[("bucket", "2")]), None);
+    for (key, value) in [
+        ("deletion-vectors.enabled", "true"),
+        ("changelog-producer", "lookup"),
+    ] {
+        let refused = keyed(&[("bucket", "2"), (key, value)]).unwrap();
+        assert!(
+            refused.contains(key) && refused.contains(value),
+            "{refused}"
+        );
+        assert!(
+            refused.contains("set it to") || refused.contains("remove it"),
+            "{refused}"
+        );
+    }
     let mut table = schema(&[]);
     table.fields[0].data_type = "ARRAY<VARIANT>".parse().unwrap();
     assert!(

@@ -129,6 +129,7 @@ fn claim() -> Claim {
         started_ms: 0,
         source: "files".into(),
         adopts: None,
+        begun_on: None,
     }
 }
 

@@ -27,6 +27,7 @@ fn claim(restored: Option<(u64, u64)>) -> Claim {
         started_ms: 1_700_000_000_000,
         source: "files *.csv".into(),
         adopts: None,
+        begun_on: None,
     }
 }
 
@@ -221,6 +222,31 @@ async fn an_unknown_kind_of_end_is_carried() {
     let written = serde_json::to_value(&ended).unwrap();
     assert_eq!(written["how"], "handed-over");
     assert!(!status.may_be_running());
+}
+
+/// Where a job began is written with every run, and read as it was written.
+#[tokio::test]
+async fn a_registration_says_where_the_job_began() {
+    let (_folder, registry) = base();
+    let begun_on = Some(Version {
+        number: 7,
+        token: "t".into(),
+    });
+    let claiming = Claim {
+        begun_on: begun_on.clone(),
+        ..claim(None)
+    };
+    let first = registry.claim(&claiming).await.unwrap();
+    let run = registry.claim(&claiming).await.unwrap();
+    registry.forget(&run, &[first.prefix]).await.unwrap();
+    registry.recall(&run).await.unwrap();
+    let status = registry.job(&job()).await.unwrap();
+    let all: Vec<_> = status
+        .runs
+        .iter()
+        .map(|r| r.registration.begun_on())
+        .collect();
+    assert_eq!(all, [begun_on.clone(), begun_on]);
 }
 
 /// an adopted job goes on with its commit user, and its old name is closed.

@@ -237,6 +237,13 @@ impl Committer for SimCommitter {
         Box::pin(async { Ok(JobHistory::default()) })
     }
 
+    fn hidden<'a>(
+        &'a mut self,
+        _: Option<&'a Version>,
+    ) -> BoxFuture<'a, Result<Option<String>, SinkError>> {
+        Box::pin(async { Ok(None) })
+    }
+
     fn resolve<'a>(
         &'a mut self,
         _: &'a Saved,

@@ -58,6 +58,12 @@ pub struct Inner {
     pub opened_at: Vec<tokio::time::Instant>,
     /// When writers were asked to prepare: when barriers came.
     pub prepared_at: Vec<tokio::time::Instant>,
+    /// The newest version, as far as others made it.
+    pub tip: Option<Version>,
+    /// What hides commits, if anything does.
+    pub hidden: Option<String>,
+    /// Since which versions that was asked.
+    pub asked_since: Vec<Option<Version>>,
     next_file: u64,
 }
 
@@ -419,8 +425,19 @@ impl Committer for LakeCommitter {
                 positions: newest.map(|(_, c)| c.positions.clone()),
                 largest_identifier: newest.map(|(_, c)| CommitIdentifier(c.identifier)),
                 newest_epoch: newest.map(|(_, c)| Epoch(c.epoch)),
+                tip: self.lake.lock().tip.clone(),
             })
         })
+    }
+
+    fn hidden<'a>(
+        &'a mut self,
+        begun_on: Option<&'a Version>,
+    ) -> BoxFuture<'a, Result<Option<String>, SinkError>> {
+        let mut inner = self.lake.lock();
+        inner.asked_since.push(begun_on.cloned());
+        let hidden = inner.hidden.clone();
+        Box::pin(async { Ok(hidden) })
     }
 
     fn resolve<'a>(

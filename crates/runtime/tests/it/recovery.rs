@@ -102,6 +102,62 @@ async fn r_7_without_checkpoints_a_table_with_commits_stops_the_job() {
     }
 }
 
+/// The checkpoints are gone, and so may be what would show the job's commits: it does not go on as
+/// new. A person may begin anew; where nothing is hidden it does so by itself.
+#[tokio::test(start_paused = true)]
+async fn r_7_without_checkpoints_a_hidden_history_stops_a_job_that_has_run() {
+    for hidden in [true, false] {
+        let mut rig = Rig::new(rows_in_splits(1, 40));
+        let tip = Version {
+            number: 7,
+            token: "somebody's".to_owned(),
+        };
+        rig.lake.lock().tip = Some(tip.clone());
+        rig.lake.lock().hidden = Some("snapshots below 9 are expired".to_owned());
+        // A job that has never run has lost nothing.
+        half_way(&mut rig).await;
+        assert_eq!(rig.lake.lock().asked_since, []);
+        for record in rig.store.list("checkpoints").await.unwrap() {
+            rig.store.delete(&record.path).await.unwrap();
+        }
+        rig.lake.lock().commits.clear();
+        rig.lake.lock().tip = None;
+        if !hidden {
+            rig.lake.lock().hidden = None;
+            rig.finish().await;
+            assert_eq!(rig.lake.rows(), (0..200).collect::<Vec<_>>());
+            continue;
+        }
+        let report = mismatch(&rig, |_| {}).await;
+        assert!(
+            matches!(report.why, Why::HistoryHidden { .. }),
+            "{report:?}"
+        );
+        let text = report.to_string();
+        for part in [
+            "below 9 are expired",
+            "Put lost checkpoints back",
+            "accept-duplicates",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert_eq!(
+            rig.lake.lock().asked_since,
+            [Some(tip.clone())],
+            "since it was first registered"
+        );
+        assert!(rig.lake.rows().is_empty());
+        let end = rig
+            .run_with(|s| s.on_mismatch = Some(Resolution::AcceptDuplicates))
+            .await;
+        assert!(matches!(end, Ok(JobEnd::Finished(_))), "{end:?}");
+        assert_eq!(rig.lake.rows(), (0..200).collect::<Vec<_>>());
+        let status = rig.registry().job(&job()).await.unwrap();
+        let newest = status.newest().unwrap();
+        assert_eq!(newest.registration.begun_on(), Some(tip), "carried on");
+    }
+}
+
 /// Lab 4: an older checkpoint is refused with the three ways out, each of them right.
 #[tokio::test(start_paused = true)]
 async fn r_7_an_older_checkpoint_is_refused_with_three_ways_out() {

@@ -208,7 +208,7 @@ impl Check<'_> {
             .ended
             .as_ref()
             .is_some_and(|e| e.how.name() == "retired");
-        if adopted || retired {
+        if adopted || retired || !run.registration.keeps_checkpoints() {
             return Ok(());
         }
         let url = &run.registration.checkpoints;

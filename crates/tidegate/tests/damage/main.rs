@@ -777,6 +777,8 @@ async fn whole_tables_of_released_java_have_no_error() {
         .map(|e| e.unwrap())
         .filter(|e| e.path().join("rows.json").exists())
         .map(|e| e.file_name().into_string().unwrap())
+        // One of its files is not there (tests/golden/README.md).
+        .filter(|name| name != "pk_avro_1_0_1")
         .collect();
     names.sort();
     let (mut wrong, mut rows, mut kinds) = (Vec::new(), 0, BTreeSet::new());

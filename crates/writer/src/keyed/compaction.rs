@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
 use futures::StreamExt;
-use tidegate_lsm::{Action, CompactionOptions, Pick, Section, plan};
+use tidegate_lsm::{Action, CompactionOptions, Pick, Section, SortedRun, plan};
 use tidegate_merge::{Changelog, Deletes, MergeOptions, MergeSpec, Merger, Step};
 use tidegate_model::{DataFileMeta, KeyOrder, Level};
 use tokio::runtime::Handle;
@@ -53,6 +54,8 @@ impl Compactor {
 pub(crate) struct Shop {
     pub(crate) compactor: Compactor,
     pub(crate) files: Arc<Files>,
+    /// Files of the changelog that a compaction to the top level makes \[W-52], where the table wants one.
+    pub(crate) changelog: Option<Arc<Files>>,
     pub(crate) inputs: Inputs,
     pub(crate) uploads: Uploads,
     pub(crate) cancelled: AtomicBool,
@@ -69,6 +72,7 @@ pub(crate) struct Shop {
 pub(crate) struct Compacted {
     pub(crate) before: Vec<DataFileMeta>,
     pub(crate) after: Vec<DataFileMeta>,
+    pub(crate) changelog: Vec<DataFileMeta>,
 }
 
 impl Shop {
@@ -100,9 +104,20 @@ impl Shop {
         let never = |_: &DataFileMeta| false;
         let actions = plan(pick, &self.options, &self.order, top, never).map_err(levels)?;
         let mut done = Compacted::default();
+        let told = self.changelog.as_ref().filter(|_| pick.output == top);
+        let mut log = told.map(|files| self.output(files, directory).of_level(pick.output));
         for action in actions {
             match action {
                 Action::Lift(file) => {
+                    if let Some(log) = &mut log {
+                        // Its rows are new to the top level although nothing is written anew.
+                        let section = Section {
+                            runs: vec![SortedRun {
+                                files: vec![(*file).clone()],
+                            }],
+                        };
+                        self.merge(directory, &section, pick, None, Some(log))?;
+                    }
                     let lifted = DataFileMeta {
                         level: pick.output,
                         ..(*file).clone()
@@ -111,14 +126,21 @@ impl Shop {
                     done.after.push(lifted);
                 }
                 Action::Rewrite(sections) => {
-                    let after = self.rewrite(directory, pick, &sections)?;
+                    let after = self.rewrite(directory, pick, &sections, log.as_mut())?;
                     done.after.extend(after);
                     let files = sections.into_iter().flat_map(|s| s.runs);
                     done.before.extend(files.flat_map(|run| run.files));
                 }
             }
         }
+        if let Some(log) = log {
+            done.changelog = self.confirmed(log)?;
+        }
         Ok(done)
+    }
+
+    fn output<'a>(&'a self, files: &'a Files, directory: &'a str) -> Output<'a> {
+        Output::new(files, &self.uploads, directory, GroupId(0), None)
     }
 
     fn rewrite(
@@ -126,13 +148,19 @@ impl Shop {
         directory: &str,
         pick: &Pick,
         sections: &[Section],
+        mut log: Option<&mut Output<'_>>,
     ) -> Result<Vec<DataFileMeta>> {
-        let group = GroupId(0);
-        let mut out = Output::new(&self.files, &self.uploads, directory, group, None)
+        let mut out = self
+            .output(&self.files, directory)
             .of_compaction(pick.output);
         for section in sections {
-            self.merge(directory, section, pick.drop_deletes, &mut out)?;
+            self.merge(directory, section, pick, Some(&mut out), log.as_deref_mut())?;
         }
+        self.confirmed(out)
+    }
+
+    /// Ends files and waits until the store has them.
+    fn confirmed(&self, out: Output<'_>) -> Result<Vec<DataFileMeta>> {
         let (finished, _) = out.finish()?;
         let mut metas = Vec::with_capacity(finished.len());
         for file in finished {
@@ -149,17 +177,20 @@ impl Shop {
         &self,
         directory: &str,
         section: &Section,
-        drop_deletes: bool,
-        out: &mut Output<'_>,
+        pick: &Pick,
+        mut out: Option<&mut Output<'_>>,
+        mut log: Option<&mut Output<'_>>,
     ) -> Result<()> {
         let options = MergeOptions {
             batch_rows: BATCH_ROWS,
-            deletes: if drop_deletes {
-                Deletes::Drop
-            } else {
-                Deletes::Keep
+            deletes: match pick.drop_deletes {
+                true => Deletes::Drop,
+                false => Deletes::Keep,
             },
-            changelog: Changelog::None,
+            changelog: match log {
+                Some(_) => Changelog::FullCompaction { top: pick.output },
+                None => Changelog::None,
+            },
         };
         let runs = section.runs.len();
         let mut merger =
@@ -186,12 +217,22 @@ impl Shop {
                         None => None,
                     };
                     match next {
-                        Some(batch) => merger.push(run, batch).map_err(merging)?,
+                        Some((batch, level)) => {
+                            merger.push_at(run, batch, level).map_err(merging)?;
+                        }
                         None => merger.end(run).map_err(merging)?,
                     }
                 }
-                Step::Batch(batch) => out.write(&batch)?,
-                Step::Changelog(_) => {}
+                Step::Batch(batch) => {
+                    if let Some(out) = &mut out {
+                        out.write(&batch)?;
+                    }
+                }
+                Step::Changelog(batch) => {
+                    if let Some(log) = &mut log {
+                        log.write(&batch)?;
+                    }
+                }
                 Step::Done => return Ok(()),
             }
         }
@@ -201,7 +242,7 @@ impl Shop {
 /// The files of a sorted run, read one after the other.
 struct Run<'a> {
     files: std::slice::Iter<'a, DataFileMeta>,
-    open: Option<Rows>,
+    open: Option<(Rows, Level)>,
 }
 
 impl<'a> Run<'a> {
@@ -212,15 +253,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn next(
-        &mut self,
-        shop: &Shop,
-        directory: &str,
-    ) -> Result<Option<arrow::record_batch::RecordBatch>> {
+    fn next(&mut self, shop: &Shop, directory: &str) -> Result<Option<(RecordBatch, Level)>> {
         loop {
-            if let Some(rows) = &mut self.open {
+            if let Some((rows, level)) = &mut self.open {
                 match shop.runtime.block_on(rows.batches.next()) {
-                    Some(batch) => return batch.map(Some),
+                    Some(batch) => return Ok(Some((batch?, *level))),
                     None => self.open = None,
                 }
             }
@@ -228,10 +265,8 @@ impl<'a> Run<'a> {
                 return Ok(None);
             };
             let share = &shop.compactor.share;
-            self.open = Some(
-                shop.runtime
-                    .block_on(shop.inputs.open(directory, file, share))?,
-            );
+            let rows = shop.inputs.open(directory, file, share);
+            self.open = Some((shop.runtime.block_on(rows)?, file.level));
         }
     }
 }

@@ -48,6 +48,11 @@ impl<'a> Output<'a> {
         }
     }
 
+    /// Changelog files of a compaction to `level`.
+    pub(crate) fn of_level(self, level: Level) -> Self {
+        Self { level, ..self }
+    }
+
     /// Files of a compaction to `level`.
     pub(crate) fn of_compaction(self, level: Level) -> Self {
         Self {

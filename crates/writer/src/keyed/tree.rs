@@ -79,7 +79,13 @@ impl Tree {
     pub(crate) fn finished(&mut self, compacted: Compacted) -> Result<Vec<String>> {
         self.busy = false;
         self.changed = true;
-        let Compacted { before, after } = compacted;
+        let Compacted {
+            before,
+            after,
+            changelog,
+        } = compacted;
+        // Nothing may replace it: what a compaction told was told.
+        self.done.changelog_files.extend(changelog);
         let applied = self.levels.apply(&before, &after);
         applied.map_err(broken(&self.directory))?;
         let names = absorb(&mut self.done, before, after);
@@ -105,6 +111,7 @@ impl Tree {
             inputs.any(|b| b.file_name == f.file_name)
         };
         let made = self.done.compact_after.iter().filter(|f| !lifted(f));
+        let made = made.chain(&self.done.changelog_files);
         made.map(|f| format!("{}/{}", self.directory, f.file_name))
             .collect()
     }

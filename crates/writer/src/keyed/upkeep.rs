@@ -60,6 +60,7 @@ impl KeyedWriter {
             ),
             compactor,
             files: Arc::new(files),
+            changelog: self.told.clone(),
             inputs: Inputs::new(store, Arc::clone(&self.schema), Arc::clone(&self.views)),
             cancelled: AtomicBool::new(false),
             spec: self.spec.clone(),
@@ -106,6 +107,7 @@ impl KeyedWriter {
             !inputs.any(|b| b.file_name == f.file_name)
         };
         let made = compacted.after.iter().filter(lifted);
+        let made = made.chain(&compacted.changelog);
         let paths = made.map(|f| format!("{directory}/{}", f.file_name));
         let paths = paths.collect();
         self.remove_useless(paths).await;
@@ -195,7 +197,7 @@ impl KeyedWriter {
         }
         let millis = self.options.clock.local_millis();
         let hour = millis.div_euclid(3_600_000).rem_euclid(24) as u8;
-        let Some(pick) = tree.pick(full, Now { millis, hour }) else {
+        let Some(pick) = tree.pick(full || self.lifts_all, Now { millis, hour }) else {
             return Ok(());
         };
         tree.busy = true;
@@ -239,9 +241,11 @@ impl KeyedWriter {
             }
         }
         self.owed.extend(flushed.keys().cloned());
+        // At the end of the input too, so that the changelog is whole [F-14].
+        let at_end = self.ended;
         let due = self
             .full_every
-            .is_some_and(|every| (self.prepares + 1) % every == 0);
+            .is_some_and(|every| at_end || (self.prepares + 1).is_multiple_of(every));
         if due {
             let owed: Vec<GroupKey> = std::mem::take(&mut self.owed).into_iter().collect();
             return self.compact_now(&owed, true).await;
@@ -304,7 +308,8 @@ impl KeyedWriter {
                 continue;
             };
             let path = |file: &DataFileMeta| format!("{}/{}", tree.directory, file.file_name);
-            paths.extend(increment.compact_after.iter().map(path));
+            let files = increment.compact_after.iter();
+            paths.extend(files.chain(&increment.changelog_files).map(path));
             all.insert(key.clone(), increment);
         }
         if let Some(shop) = &self.shop {

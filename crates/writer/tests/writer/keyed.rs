@@ -120,6 +120,7 @@ async fn contents(table: &Table, message: &CommitMessage, file: &DataFileMeta) -
 #[derive(Default)]
 struct Committed {
     files: Mutex<HashMap<GroupKey, Vec<DataFileMeta>>>,
+    lost: Mutex<Vec<GroupKey>>,
 }
 
 impl Committed {
@@ -167,6 +168,13 @@ impl BucketViews for Committed {
         });
         let views = views.collect();
         Box::pin(async move { Ok(views) })
+    }
+
+    fn take_lost(&self, mine: &dyn Fn(&GroupKey) -> bool) -> Vec<GroupKey> {
+        let mut lost = self.lost.lock().unwrap();
+        let (taken, left) = lost.drain(..).partition(mine);
+        *lost = left;
+        taken
     }
 }
 
@@ -580,4 +588,147 @@ async fn a_dropped_writer_leaves_no_compaction_that_nobody_took() {
     writer.abort().await.unwrap();
     let objects: BTreeSet<String> = table.objects().await.into_iter().collect();
     assert_eq!(objects, known);
+}
+
+/// A compaction that the committer left out: the writer does not build on it, and compacts the bucket
+/// again once it knows the files (`Committed::commit` refuses inputs that are not live).
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn r_15_after_a_lost_compaction_the_bucket_is_compacted_by_what_the_table_has() {
+    let options = [
+        ("bucket", "1"),
+        ("num-sorted-run.compaction-trigger", "2"),
+        ("commit.force-compact", "true"),
+    ];
+    let table = keyed(&options);
+    let committed = Arc::new(Committed::default());
+    let mut writer = writer(&table, committed.clone());
+    let mut compactions = Vec::new();
+    for n in 0..8 {
+        writer.write_rows(rows(&[(I, n, "a")])).await.unwrap();
+        let mut messages = writer.prepare().await.unwrap();
+        compactions.push(!messages[0].compact.is_empty());
+        if n == 1 {
+            let lost = std::mem::take(&mut messages[0].compact);
+            assert!(!lost.is_empty());
+            let key = GroupKey {
+                partition: messages[0].partition.clone(),
+                bucket: messages[0].bucket,
+            };
+            committed.lost.lock().unwrap().push(key);
+            for file in lost.compact_after {
+                table
+                    .store
+                    .delete(&table.path(&messages[0], &file))
+                    .await
+                    .unwrap();
+            }
+        }
+        committed.commit(&messages);
+    }
+    assert_eq!(
+        compactions[..4],
+        [false, true, false, true],
+        "{compactions:?}"
+    );
+    let key = committed
+        .files
+        .lock()
+        .unwrap()
+        .keys()
+        .next()
+        .unwrap()
+        .clone();
+    let live = committed.files.lock().unwrap()[&key].clone();
+    let message = CommitMessage {
+        partition: key.partition,
+        bucket: key.bucket,
+        total_buckets: None,
+        data: Default::default(),
+        compact: Default::default(),
+    };
+    let mut found = BTreeSet::new();
+    for file in &live {
+        found.extend(
+            contents(&table, &message, file)
+                .await
+                .into_iter()
+                .map(|r| r.k),
+        );
+    }
+    assert_eq!(found, (0..8).collect());
+}
+
+/// \[W-52]: what a compaction to the top level changes, and nothing else, whoever is rewritten or lifted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn w_52_the_changelog_of_full_compactions_tells_each_change_once() {
+    let table = keyed(&[("bucket", "1"), ("changelog-producer", "full-compaction")]);
+    let committed = Arc::new(Committed::default());
+    let mut writer = writer(&table, committed.clone());
+    let mut told = Vec::new();
+    for batch in [
+        vec![(I, 1, "a"), (I, 2, "b")],
+        vec![(I, 2, "c"), (D, 1, "a"), (I, 3, "d"), (D, 9, "x")],
+        vec![(I, 7, "e")],
+    ] {
+        writer.write_rows(rows(&batch)).await.unwrap();
+        let messages = writer.prepare().await.unwrap();
+        committed.commit(&messages);
+        let mut changes = Vec::new();
+        for file in &messages[0].compact.changelog_files {
+            assert_eq!(file.level, Level(5));
+            changes.extend(contents(&table, &messages[0], file).await);
+        }
+        told.push(
+            changes
+                .into_iter()
+                .map(|r| (r.kind, r.k, r.v))
+                .collect::<Vec<_>>(),
+        );
+    }
+    let row = |kind, k, v: &str| (kind, k, v.to_owned());
+    assert_eq!(told[0], [row(0, 1, "a"), row(0, 2, "b")]);
+    assert_eq!(
+        told[1],
+        [
+            row(3, 1, "a"),
+            row(1, 2, "b"),
+            row(2, 2, "c"),
+            row(0, 3, "d")
+        ]
+    );
+    assert_eq!(told[2], [row(0, 7, "e")]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn first_row_is_at_the_top_level_at_every_barrier() {
+    let table = keyed(&[("bucket", "1"), ("merge-engine", "first-row")]);
+    let committed = Arc::new(Committed::default());
+    let mut writer = writer(&table, committed.clone());
+    for (n, value) in ["a", "b", "c"].into_iter().enumerate() {
+        writer
+            .write_rows(rows(&[(I, 1, value), (I, n as i64 + 2, value)]))
+            .await
+            .unwrap();
+        let messages = writer.prepare().await.unwrap();
+        committed.commit(&messages);
+    }
+    let error = writer.write_rows(rows(&[(D, 1, "a")])).await.unwrap_err();
+    assert!(error.to_string().contains("ignore-delete"), "{error}");
+    let all = committed.files.lock().unwrap().clone();
+    let (key, live) = all.into_iter().next().unwrap();
+    let message = CommitMessage {
+        partition: key.partition,
+        bucket: key.bucket,
+        total_buckets: None,
+        data: Default::default(),
+        compact: Default::default(),
+    };
+    let [file] = live.as_slice() else {
+        panic!("{live:?}")
+    };
+    assert_eq!(file.level, Level(5));
+    let found = contents(&table, &message, file).await;
+    let found: Vec<_> = found.into_iter().map(|r| (r.k, r.v)).collect();
+    let row = |k, v: &str| (k, v.to_owned());
+    assert_eq!(found, [row(1, "a"), row(2, "a"), row(3, "b"), row(4, "c")]);
 }
