@@ -114,6 +114,11 @@ impl Running {
         fs::read_to_string(&self.err).unwrap_or_default()
     }
 
+    /// What it has printed so far.
+    pub fn stdout(&self) -> String {
+        fs::read_to_string(&self.out).unwrap_or_default()
+    }
+
     /// Waits for its end.
     #[track_caller]
     pub fn wait(self) -> Done {

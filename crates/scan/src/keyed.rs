@@ -5,7 +5,8 @@
 
 use crate::error::{Error, Result};
 use crate::split::Split;
-use std::collections::HashMap;
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, HashMap};
 use tidegate_model::{BinaryRow, BucketId, KeyOrder, Level, TableSchema};
 
 /// What a table's options say about reading it.
@@ -16,6 +17,8 @@ pub(crate) struct KeyedTable {
     settled: bool,
     /// Rows of level 0 are not visible before a compaction took them up.
     hides_level_zero: bool,
+    /// A record above level 0 has taken in those of its key on higher levels already \[W-53].
+    looks_up: bool,
     /// The highest level that a writer of this table makes.
     top_level: Level,
 }
@@ -30,7 +33,12 @@ pub(crate) enum Unit {
         retracts: bool,
     },
     /// Sorted runs to be merged, oldest first.
-    Merge { runs: Vec<Vec<Split>> },
+    Merge {
+        runs: Vec<Vec<Split>>,
+        /// Runs of levels above 0, the highest level first, of which the lowest record of a key counts
+        /// alone; it is older than those of `runs`.
+        upper: Vec<Vec<Split>>,
+    },
 }
 
 impl KeyedTable {
@@ -42,8 +50,9 @@ impl KeyedTable {
         let options = &schema.effective_options();
         let set = |key: &str| Ok::<_, Error>(options.bool(key)?.unwrap_or(false));
         let vectors = set("deletion-vectors.enabled")?;
-        let first_row = is_first_row(schema);
+        let first_row = is(schema, "merge-engine", "first-row");
         let merged = set("deletion-vectors.merge-on-read")?;
+        let looks_up = vectors || first_row || is(schema, "changelog-producer", "lookup");
         let trigger = options.i32("num-sorted-run.compaction-trigger")?;
         let levels = options.i32("num-levels")?;
         let levels = levels.unwrap_or(trigger.unwrap_or(5).saturating_add(1));
@@ -51,6 +60,7 @@ impl KeyedTable {
             order: KeyOrder::of(schema)?,
             settled: (vectors && !merged) || first_row,
             hides_level_zero: (vectors && !merged) || first_row,
+            looks_up: looks_up || set("force-lookup")?,
             top_level: Level(levels.saturating_sub(1)),
         }))
     }
@@ -100,12 +110,48 @@ impl KeyedTable {
                     retracts: !run.is_free_of_deletes(),
                     splits: run.files,
                 },
-                (last, _) => Unit::Merge {
-                    runs: runs.into_iter().chain(last).map(|r| r.files).collect(),
-                },
+                (last, _) => self.merge(runs.into_iter().chain(last).map(|r| r.files).collect()),
             });
         }
         Ok(())
+    }
+}
+
+impl KeyedTable {
+    /// Where compactions look old records up, a sum of theirs holds what is on higher levels: merged with
+    /// that once more it would count twice.
+    fn merge(&self, runs: Vec<Vec<Split>>) -> Unit {
+        let above = |split: &Split| split.file.level > Level(0);
+        let mut levels: BTreeMap<Reverse<Level>, Vec<Split>> = BTreeMap::new();
+        if !self.looks_up || !runs.iter().flatten().any(above) {
+            let upper = Vec::new();
+            return Unit::Merge { runs, upper };
+        }
+        let mut newest = Vec::with_capacity(runs.len());
+        for run in runs {
+            // The files of a run are in key order, and so are those of a level that come from several.
+            let (upper, lowest): (Vec<_>, Vec<_>) = run.into_iter().partition(above);
+            for split in upper {
+                let level = levels.entry(Reverse(split.file.level)).or_default();
+                level.push(split);
+            }
+            if !lowest.is_empty() {
+                newest.push(lowest);
+            }
+        }
+        Unit::Merge {
+            runs: newest,
+            upper: levels.into_values().map(|l| self.in_key_order(l)).collect(),
+        }
+    }
+
+    /// Files of one level by their keys, which `tidegate-lsm` has compared before.
+    fn in_key_order(&self, mut files: Vec<Split>) -> Vec<Split> {
+        files.sort_by(|a, b| {
+            let order = self.order.compare(&a.file.min_key, &b.file.min_key);
+            order.unwrap_or(Ordering::Equal)
+        });
+        files
     }
 }
 
@@ -131,17 +177,14 @@ fn by_bucket(splits: &[Split]) -> Vec<Vec<Split>> {
     buckets
 }
 
-pub(crate) fn is_first_row(schema: &TableSchema) -> bool {
-    let engine = schema.options.get("merge-engine");
-    engine.is_some_and(|e| e.trim().eq_ignore_ascii_case("first-row"))
+fn is(schema: &TableSchema, key: &str, word: &str) -> bool {
+    let value = schema.options.get(key);
+    value.is_some_and(|v| v.trim().eq_ignore_ascii_case(word))
 }
 
 /// Why the rows of a keyed table cannot be told from its files by this build.
 pub(crate) fn unreadable(schema: &TableSchema, splits: &[Split]) -> Option<String> {
-    let set = |key: &str| {
-        let value = schema.options.get(key);
-        value.is_some_and(|v| v.trim().eq_ignore_ascii_case("true"))
-    };
+    let set = |key: &str| is(schema, key, "true");
     if set("pk-clustering-override") {
         return Some(
             "option pk-clustering-override: its files are not in the order of the primary key"

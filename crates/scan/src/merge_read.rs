@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tidegate_datafile::{arrow_schema, key_value_fields};
 use tidegate_merge::{Changelog, Deletes, MergeOptions, MergeSpec, Merger, Step};
-use tidegate_model::{DataField, TableSchema};
+use tidegate_model::{DataField, Options, TableSchema};
 
 type Batches = BoxStream<'static, Result<RecordBatch>>;
 
@@ -50,6 +50,9 @@ pub(crate) struct Section {
     schema: SchemaRef,
     runs: Vec<Vec<FileJob>>,
     options: MergeOptions,
+    /// Runs of which the last record of a key counts alone, and what keeps that one.
+    upper: Vec<Vec<FileJob>>,
+    last: Option<MergeSpec>,
 }
 
 impl Section {
@@ -73,18 +76,51 @@ impl Section {
                 },
                 changelog: Changelog::None,
             },
+            upper: Vec::new(),
+            last: None,
         })
+    }
+
+    /// Older runs, the oldest first, of whose records of a key the last one has taken in the others.
+    pub(crate) fn above(mut self, schema: &TableSchema, upper: Vec<Vec<FileJob>>) -> Result<Self> {
+        if !upper.is_empty() {
+            // Kept in the order of sequence numbers: of equal ones the later run has the copy.
+            let plain = TableSchema {
+                options: Options::new(),
+                ..schema.clone()
+            };
+            self.last = Some(MergeSpec::new(&plain)?);
+            self.upper = upper;
+        }
+        Ok(self)
     }
 
     /// Opens the first file of every run; merged batches come as they are asked for.
     pub(crate) async fn open(self) -> Result<Batches> {
-        let runs = try_join_all(self.runs.into_iter().map(in_order)).await?;
-        let merging = Merging {
-            merger: Merger::new(&self.spec, self.schema, runs.len(), self.options)?,
-            runs: runs.into_iter().map(Run::new).collect(),
-        };
-        Ok(stream::try_unfold(merging, Merging::next).boxed())
+        let mut runs = try_join_all(self.runs.into_iter().map(in_order)).await?;
+        if let Some(last) = &self.last {
+            let upper = try_join_all(self.upper.into_iter().map(in_order)).await?;
+            let options = MergeOptions {
+                deletes: Deletes::Keep,
+                ..self.options
+            };
+            runs.insert(0, merged(last, self.schema.clone(), upper, options)?);
+        }
+        merged(&self.spec, self.schema, runs, self.options)
     }
+}
+
+fn merged(
+    spec: &MergeSpec,
+    schema: SchemaRef,
+    runs: Vec<Batches>,
+    options: MergeOptions,
+) -> Result<Batches> {
+    let merging = Merging {
+        merger: Merger::new(spec, schema, runs.len(), options)?,
+        runs: runs.into_iter().map(Run::new).collect(),
+    };
+    Ok(stream::try_unfold(merging, Merging::next).boxed())
 }
 
 struct Merging {

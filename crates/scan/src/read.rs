@@ -56,11 +56,12 @@ fn batches(plan: &ScanPlan, kinds: bool) -> Result<Batches> {
         .as_ref()
         .map(|filter| Pruner::new(filter, plan.schema(), &plan.schemas));
     let mut jobs = Vec::with_capacity(units.len());
-    for unit in units {
-        if let (Some(pruner), Unit::Plain { splits, .. }) = (&pruner, &unit)
-            && !splits.iter().any(|s| pruner.may_hold(s))
-        {
-            continue;
+    for mut unit in units {
+        if let (Some(pruner), Unit::Plain { splits, .. }) = (&pruner, &mut unit) {
+            splits.retain(|split| pruner.may_hold(split));
+            if splits.is_empty() {
+                continue;
+            }
         }
         jobs.push(readings.job(unit, kinds)?);
     }
@@ -169,15 +170,19 @@ impl<'p> Readings<'p> {
                     drop_retracts,
                 })
             }
-            Unit::Merge { runs } => {
+            Unit::Merge { runs, upper } => {
                 let spec = self.plan.merge_spec()?;
                 let columns = merge_read::columns(spec, self.plan.schema(), &self.columns)?;
                 let reading = Reading::once(&mut self.merged, self.plan, &columns, true)?;
-                let runs = runs.into_iter().map(|run| reading.jobs(self.plan, run));
-                let runs = runs.collect::<Result<Vec<_>>>()?;
+                let jobs = |runs: Vec<Vec<Split>>| {
+                    let runs = runs.into_iter().map(|run| reading.jobs(self.plan, run));
+                    runs.collect::<Result<Vec<_>>>()
+                };
+                let (runs, upper) = (jobs(runs)?, jobs(upper)?);
                 let rows = self.plan.batch_rows;
                 let keep = self.plan.keep_deletes;
                 let section = merge_read::Section::new(spec, &columns, runs, keep, rows)?;
+                let section = section.above(self.plan.schema(), upper)?;
                 Ok(Job::Merge(section))
             }
         }

@@ -284,3 +284,33 @@ async fn replaced_rows_come_where_the_table_says_so() {
     let theirs = sorted(parsed(&super::read(&plan).await.unwrap()), &[]);
     assert_eq!(fold.rows(), theirs);
 }
+
+/// With deletion vectors a read leaves level 0 out, unless the table asks for merging on read: then it is all
+/// that was ever written.
+#[tokio::test]
+async fn level_zero_is_merged_with_what_deletion_vectors_leave_where_the_table_says_so() {
+    for name in ["pk_deletion_vectors_32", "pk_deletion_vectors_64"] {
+        let copy = Copy::of(name, name);
+        let hidden = copy.table.scan(&tidegate_scan::At::Latest).await.unwrap();
+        let hidden = sorted(parsed(&super::read(&hidden).await.unwrap()), &[]);
+        let schema = copy.dir.join("schema/schema-0");
+        let text = std::fs::read_to_string(&schema).unwrap();
+        let option = "\"options\" : {\n    \"deletion-vectors.merge-on-read\" : \"true\",";
+        let with = text.replacen("\"options\" : {", option, 1);
+        assert_ne!(text, with);
+        std::fs::write(&schema, with).unwrap();
+        let mut changes = copy.table.changes(From::Earliest).await.unwrap();
+        let mut fold = Fold::default();
+        while let Some(step) = changes.next().await.unwrap() {
+            let batches: Vec<_> = step.read().unwrap().try_collect().await.unwrap();
+            for batch in &batches {
+                let lines = kinded(step.columns(), batch, "_kind").unwrap();
+                fold.apply(&["k".to_owned()], &lines);
+            }
+        }
+        let plan = copy.table.scan(&tidegate_scan::At::Latest).await.unwrap();
+        let merged = sorted(parsed(&super::read(&plan).await.unwrap()), &[]);
+        assert_eq!(merged, fold.rows(), "{name}");
+        assert_ne!(merged, hidden, "{name}: nothing waits on level 0");
+    }
+}

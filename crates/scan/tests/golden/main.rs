@@ -150,10 +150,21 @@ async fn compare(name: &str, at: &At, table: &TableReader, expected: &Value) -> 
             read.len()
         ));
     }
-    let ours = sorted(parsed(&read), &[]);
+    let ours = sorted(parsed(&read).map(|row| unordered(name, row)), &[]);
     // Java's kind is that of the record only where it merged; see `$audit_log`.
-    let theirs = sorted(expected.as_array().unwrap().iter().cloned(), &["_kind"]);
+    let theirs = expected.as_array().unwrap().iter().cloned();
+    let theirs = sorted(theirs.map(|row| unordered(name, row)), &["_kind"]);
     differ(&what, &ours, &theirs)
+}
+
+/// `nested_update` gives what it gathered in the order of Java's hash map, which means nothing.
+fn unordered(name: &str, mut row: Value) -> Value {
+    if name == "pk_aggregation_nested_update"
+        && let Some(nested) = row["n1"].as_array_mut()
+    {
+        nested.sort_by_key(Value::to_string);
+    }
+    row
 }
 
 /// Every version that the collection has rows of.

@@ -79,7 +79,7 @@ async fn a_condition_gives_the_rows_that_fulfil_it_whatever_files_it_spares() {
         let batches: Vec<_> = plan.read().unwrap().try_collect().await.unwrap();
         let all: Vec<Value> = parsed(&read(&plan).await.unwrap()).collect();
         // Each table with other ones of its conditions.
-        for text in conditions(&plan, &all).iter().skip(nth % 5).step_by(5) {
+        for text in conditions(&plan, &all).iter().skip(nth % 9).step_by(9) {
             let condition = Predicate::parse(text, plan.schema()).unwrap();
             let theirs = by_looking(&plan, &batches, &condition);
             let filtered = plan.clone().with_filter(condition).unwrap();
@@ -99,7 +99,7 @@ async fn a_condition_gives_the_rows_that_fulfil_it_whatever_files_it_spares() {
         wrong.join("\n")
     );
     assert!(
-        asked > 800 && spared > 200,
+        asked > 400 && spared > 80,
         "{asked} asked, {spared} files spared"
     );
 }

@@ -8,7 +8,7 @@ use tidegate_scan::{ScanPlan, Split, TableReader};
 
 use super::finding::{Kind, Severity};
 use super::versions::{Line, Version};
-use super::{Check, bounds, place};
+use super::{Check, bounds, keys, place};
 use crate::error::Result;
 
 /// What is wrong with a file whose rows could not be read; `None` where only this build cannot.
@@ -139,8 +139,20 @@ impl Check<'_> {
                 None
             }
         };
+        let mut keys = match keys::Keys::new(split, written, &mut columns) {
+            Ok(keys) => keys,
+            Err(why) => {
+                let what = format!("how its keys compare cannot be told: {why}");
+                self.report.error(Kind::Unreadable, &path, what);
+                None
+            }
+        };
+        let of_file = match &keys {
+            Some(_) => Arc::new(keys::of_file(written)),
+            None => written.clone(),
+        };
         let mut bounds = bounds::Bounds::new(&split.file, written, &columns);
-        let plan = ScanPlan::of_file(self.reader(), split.clone(), written.clone(), columns);
+        let plan = ScanPlan::of_file(self.reader(), split.clone(), of_file, columns);
         let mut rows = 0i64;
         let mut batches = match plan.read() {
             Ok(batches) => batches,
@@ -159,6 +171,9 @@ impl Check<'_> {
                     if let Some(place) = &mut place {
                         place.look(&batch);
                     }
+                    if let Some(keys) = &mut keys {
+                        keys.look(&batch);
+                    }
                 }
                 Ok(None) => break,
                 Err(e) => {
@@ -176,6 +191,9 @@ impl Check<'_> {
             let recorded = split.file.row_count;
             let what = format!("its manifest records {recorded} rows, it has {rows}");
             self.report.error(Kind::Count, &path, what);
+        }
+        for (kind, what) in keys.into_iter().flat_map(keys::Keys::findings) {
+            self.report.error(kind, &path, what);
         }
         let of_values = bounds.findings();
         let of_values = of_values

@@ -61,6 +61,11 @@ pub enum Kind {
     Hint,
     /// Recorded statistics do not hold for the data.
     Statistics,
+    /// Rows of a keyed table's file are not in the order of their keys, or their keys are not those
+    /// recorded.
+    Keys,
+    /// Two files of one level above 0 of a bucket have a key in common.
+    Levels,
     /// Rows stand in a wrong partition.
     Partition,
     /// Rows stand in a wrong bucket.
@@ -91,6 +96,8 @@ impl Kind {
             Self::Checkpoint => "checkpoint",
             Self::Hint => "hint",
             Self::Statistics => "statistics",
+            Self::Keys => "keys",
+            Self::Levels => "levels",
             Self::Partition => "partition",
             Self::Bucket => "bucket",
             Self::Unknown => "unknown-file",

@@ -6,7 +6,9 @@
 //! without holes, each snapshot built on the one before it, lists and manifests with their recorded sizes,
 //! counts and ranges, every ADD and DELETE replayed strictly (no file live twice, none added again after it
 //! was deleted), record counts, index files and deletion vectors, every data file with its recorded size,
-//! row count and statistics against its rows, every row against the partition and bucket of its file; the
+//! row count and statistics against its rows, every row against the partition and bucket of its file, of
+//! keyed tables also the order of rows, first and last key, sequence numbers and counts of deletes of each
+//! file, and that files of one level do not overlap in the newest snapshot; the
 //! marks of jobs: identifiers that grow, positions that are there and have the recorded hash; jobs'
 //! checkpoints against the table; and every file under the table that nothing of all that refers to, with
 //! a guess who left it.
@@ -21,6 +23,8 @@ mod finding;
 mod identities;
 mod indexes;
 mod jobs;
+mod keys;
+mod levels;
 mod metadata;
 mod origin;
 mod place;
@@ -102,6 +106,7 @@ pub async fn verify_with(table: &Table, options: Options) -> Result<Report> {
     for line in &lines {
         check.metadata(line).await?;
         check.pointers(line).await?;
+        check.levels(line).await?;
     }
     let places = Places::new(table.schema()).map_err(crate::Error::from);
     let places = match places {

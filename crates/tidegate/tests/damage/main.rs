@@ -9,6 +9,7 @@
     clippy::large_futures
 )]
 
+mod keyed;
 mod kinds;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,6 +61,12 @@ impl Hand {
     }
 
     fn golden(name: &str) -> Self {
+        let external = format!("{GOLDEN}/{name}/external");
+        if Path::new(&external).is_dir() {
+            // The manifests hold this very path.
+            let place = format!("/tmp/paimon-golden-external/{name}");
+            copy(Path::new(&external), Path::new(&place));
+        }
         Self::of(Path::new(&format!(
             "{GOLDEN}/{name}/warehouse/golden.db/{name}"
         )))
@@ -775,9 +782,11 @@ async fn whole_tables_of_released_java_have_no_error() {
         .collect();
     names.sort();
     let (mut wrong, mut rows, mut kinds) = (Vec::new(), 0, BTreeSet::new());
-    for name in &names {
+    for (nth, name) in names.iter().enumerate() {
         let hand = Hand::golden(name);
-        for files_at_once in [u64::MAX, 2] {
+        // In rounds each fifth table.
+        let rounds = if nth % 5 == 0 { 2 } else { 1 };
+        for files_at_once in [u64::MAX, 2].into_iter().take(rounds) {
             let report = hand.verify(files_at_once).await;
             rows += report.rows;
             for finding in &report.findings {
