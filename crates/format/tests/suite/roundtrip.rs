@@ -22,6 +22,8 @@ fn every_snapshot_and_changelog_encodes_to_its_bytes() {
     for file in all_files("snapshot-")
         .into_iter()
         .chain(all_files("changelog-"))
+        // Data files of changelogs are called so as well.
+        .filter(|file| !file.path.contains("/bucket-"))
     {
         let snapshot = snapshot::decode(&file.bytes).in_file(&file.path).unwrap();
         assert_eq!(snapshot.unknown, [], "{}", file.path);
