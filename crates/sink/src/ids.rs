@@ -108,14 +108,20 @@ impl Digest {
     /// Reads the 64 hex digits that [`fmt::Display`] writes.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         let wrong = || IdError(format!("`{text}` is not a digest of 64 hex digits"));
-        // Every byte is looked at: `from_str_radix` alone would take `+f` for a digit pair.
         if text.len() != 64 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(wrong());
         }
+        let digit = |byte: u8| match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            b'A'..=b'F' => byte - b'A' + 10,
+            // Refused above.
+            _ => 0,
+        };
         let mut bytes = [0u8; 32];
-        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-            let pair = std::str::from_utf8(pair).map_err(|_| wrong())?;
-            *byte = u8::from_str_radix(pair, 16).map_err(|_| wrong())?;
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().as_chunks::<2>().0) {
+            let [high, low] = *pair;
+            *byte = digit(high) << 4 | digit(low);
         }
         Ok(Self(bytes))
     }

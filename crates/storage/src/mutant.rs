@@ -12,12 +12,17 @@ pub const fn on(_name: &'static str) -> bool {
 }
 
 #[cfg(feature = "mutants")]
+static ANY: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+#[cfg(feature = "mutants")]
 static ON: std::sync::RwLock<Option<&'static str>> = std::sync::RwLock::new(None);
 
 /// True where this bug is switched on.
 #[cfg(feature = "mutants")]
 pub fn on(name: &'static str) -> bool {
-    *ON.read().unwrap_or_else(std::sync::PoisonError::into_inner) == Some(name)
+    // Asked at every request: without a bug no lock is touched.
+    ANY.load(std::sync::atomic::Ordering::Relaxed)
+        && *ON.read().unwrap_or_else(std::sync::PoisonError::into_inner) == Some(name)
 }
 
 /// Switches one bug on, or all off.
@@ -25,4 +30,5 @@ pub fn on(name: &'static str) -> bool {
 pub fn set(name: Option<&'static str>) {
     *ON.write()
         .unwrap_or_else(std::sync::PoisonError::into_inner) = name;
+    ANY.store(name.is_some(), std::sync::atomic::Ordering::Relaxed);
 }

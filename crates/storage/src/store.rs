@@ -206,8 +206,9 @@ impl Store {
 
     fn resolve(&self, op: Op, path: &str) -> Result<String> {
         let full = path::join(&self.prefix, path);
-        let wrong = path::fault(path).or_else(|| path::fault(&full));
-        match wrong {
+        // What is wrong with a part is wrong with the whole, unless it is empty.
+        let wrong = if path.is_empty() { path } else { &full };
+        match path::fault(wrong) {
             None => Ok(full),
             Some(reason) => Err(StoreError::new(ErrorKind::NameTooLong, op, full)
                 .message(reason)

@@ -4,10 +4,12 @@
 //! about it: C1 to C4 and C6 of the cases, the invariants of ARCHITECTURE.md. Looks again only at what a
 //! request has changed; what has a name of its own is read once.
 
+mod left_over;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use tidegate_commit::{ActiveAt, Marks, Note};
+use tidegate_commit::{ActiveAt, Marks};
 use tidegate_format::{manifest, manifest_list, snapshot};
 use tidegate_model::snapshot::ListRef;
 use tidegate_model::{
@@ -17,7 +19,7 @@ use tidegate_runtime::source::SourceState;
 use tidegate_sink::{Positions, Published};
 use tidegate_storage::{Op, Store};
 
-use crate::gate::{CHECKPOINTS, TABLE};
+use crate::gate::TABLE;
 use crate::plan::Disturbed;
 use crate::rows::{self, Input, is_within, of_job, surplus};
 use crate::saved::{self, Saved, job_of_record};
@@ -55,6 +57,8 @@ pub(crate) struct Checker {
     /// What snapshots needed that somebody else expired: who does that removes neither side objects of jobs
     /// nor, here, data files.
     expired: HashSet<String>,
+    /// Snapshots whose lists or manifests somebody has begun to remove who expires them hint last.
+    pub(crate) condemned: BTreeSet<i64>,
     /// Snapshots of jobs that were put over, by number.
     replaced: Vec<(i64, String)>,
     /// Jobs of which such a snapshot's number is expired: nothing shows any more that there was one.
@@ -97,6 +101,7 @@ impl Checker {
             ever: HashMap::new(),
             keys: HashMap::new(),
             expired: HashSet::new(),
+            condemned: BTreeSet::new(),
             replaced: Vec::new(),
             unprovable: HashSet::new(),
             lists: HashMap::new(),
@@ -634,15 +639,22 @@ impl Checker {
     async fn vanished(&mut self, ours: bool) -> Judged {
         let listed = self.table.list("").await.map_err(|e| e.to_string())?;
         let there: HashSet<&str> = listed.iter().map(|meta| meta.path.as_str()).collect();
-        let gone: Vec<i64> = self
-            .visible
-            .keys()
-            .copied()
-            .filter(|id| {
-                let path = layout::snapshot_path(tidegate_model::SnapshotId(*id));
-                !there.contains(path.as_str())
-            })
-            .collect();
+        let newest = self.visible.keys().next_back().copied();
+        let takes_metadata = !ours && self.disturbed.expiry;
+        let mut gone: Vec<i64> = Vec::new();
+        for (id, seen) in &self.visible {
+            let path = layout::snapshot_path(tidegate_model::SnapshotId(*id));
+            if !there.contains(path.as_str()) {
+                gone.push(*id);
+            } else if takes_metadata
+                && (Some(*id) != newest || self.disturbed.racing)
+                && seen.needs.iter().any(|need| !there.contains(need.as_str()))
+            {
+                // Its file goes last: until then it is listed, and nobody can read it.
+                self.condemned.insert(*id);
+                gone.push(*id);
+            }
+        }
         for id in gone {
             let Some(seen) = self.visible.remove(&id) else {
                 continue;
@@ -686,60 +698,6 @@ impl Checker {
             }
         }
         self.dense()
-    }
-
-    /// Objects of the table that nothing visible needs and that are no registrations, notes or schemas.
-    pub(crate) async fn left_over(&self) -> Judged<Vec<String>> {
-        let listed = self.table.list("").await.map_err(|e| e.to_string())?;
-        let free = |path: &str| {
-            let name = path.rsplit('/').next().unwrap_or_default();
-            let registered = ["epoch-", "ended-", "published"];
-            path.starts_with("schema/")
-                || path.starts_with("snapshot/")
-                || path.contains("foreign")
-                || path.starts_with("tidegate/") && registered.iter().any(|r| name.starts_with(r))
-                // Named by a snapshot that is expired, or by a note that a way out has made another one: the
-                // next clean-up finds it.
-                || (self.disturbed.expiry || self.disturbed.rewound)
-                    && layout::side_object_epoch(name).is_some()
-        };
-        let mut noted = HashSet::new();
-        for path in listed
-            .iter()
-            .map(|meta| &meta.path)
-            .filter(|p| p.ends_with("/published"))
-        {
-            let bytes = self.table.get(path).await.map_err(|e| e.to_string())?;
-            let note = Note::decode(path, &bytes).map_err(|e| e.to_string())?;
-            if let Some(positions) = note.positions {
-                noted.extend(positions.finished_at);
-            }
-        }
-        noted.extend(self.recorded_files().await?);
-        let needed = |path: &str| {
-            noted.contains(path)
-                || self.expired.contains(path)
-                || self.visible.values().any(|seen| seen.needs.contains(path))
-        };
-        Ok(listed
-            .into_iter()
-            .map(|meta| meta.path)
-            .filter(|path| !free(path) && !needed(path))
-            .collect())
-    }
-
-    /// What the committables of retained records name: a person may go back to each of them \[R-13].
-    async fn recorded_files(&self) -> Judged<Vec<String>> {
-        let listed = self.store.list(CHECKPOINTS).await;
-        let mut files = Vec::new();
-        for meta in listed.map_err(|e| e.to_string())? {
-            if job_of_record(&meta.path).is_some() {
-                let bytes = self.store.get(&meta.path).await;
-                let bytes = bytes.map_err(|e| e.to_string())?;
-                files.extend(saved::files_of(&meta.path, &bytes)?.1);
-            }
-        }
-        Ok(files)
     }
 
     /// C1 at the end: every row of a finished job, once.

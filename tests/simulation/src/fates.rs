@@ -127,8 +127,59 @@ const AIMS: [(&str, Aim); 12] = [
     ("side object", |s| s.object == "positions"),
 ];
 
+/// Steps that few schedules come to, and those that hardly any does: a stream of its own waits for each sort,
+/// so that they are struck often enough, too.
+const RARE: [&[(&str, &str)]; 2] = [
+    &[
+        ("data file", "delete"),
+        ("end mark", "read"),
+        ("manifest list", "delete"),
+        ("note", "put"),
+        ("positions", "put"),
+        ("record", "read"),
+        ("registration", "delete"),
+        ("table", "list"),
+        ("tag", "list"),
+    ],
+    &[
+        ("data file", "read"),
+        ("end mark", "delete"),
+        ("hint", "delete"),
+        ("manifest", "delete"),
+        ("note", "delete"),
+        ("positions", "delete"),
+        ("positions", "read"),
+        ("snapshot", "delete"),
+    ],
+];
+
 /// Steps after which a fault that found no request of its kind takes any.
 const PATIENCE: u64 = 60;
+
+/// Strikes one rare request, whatever may befall it.
+pub(crate) struct Rarely(Option<&'static [(&'static str, &'static str)]>);
+
+impl Rarely {
+    pub(crate) fn draw(choices: &mut Choices) -> Self {
+        let which = choices.weighted("rare requests", &[30, 35, 35]);
+        Self(which.checked_sub(1).and_then(|at| RARE.get(at)).copied())
+    }
+
+    /// The fate of this request, if it is one of those.
+    pub(crate) fn strike(
+        &mut self,
+        choices: &mut Choices,
+        op: Op,
+        step: ProtocolStep,
+    ) -> Option<Fate> {
+        self.0
+            .take_if(|steps| steps.contains(&(step.object, step.act)))?;
+        let fitting = Fate::ALL.into_iter().filter(|fate| fate.strikes(op, step));
+        let fitting: Vec<Fate> = fitting.collect();
+        let chosen = choices.below("fate of a rare request", fitting.len() as u32);
+        fitting.get(chosen as usize).copied()
+    }
+}
 
 /// One stream of faults.
 pub(crate) struct Stream {

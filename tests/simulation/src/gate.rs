@@ -158,6 +158,7 @@ fn object_of(path: &str) -> &'static str {
             _ => "registration",
         },
         (Some(dir), _) if dir.starts_with("bucket-") => "data file",
+        (Some("tag" | "branch" | "changelog"), _) => "tag",
         _ => "other",
     }
 }

@@ -8,8 +8,10 @@ use std::time::Duration;
 use tidegate_model::layout;
 use tidegate_runtime::{JobEnd, RuntimeError, Settings};
 use tidegate_sink::{CheckpointId, ErrorKind, Resolution};
+use tidegate_storage::Op;
 
 use crate::gate::{CHECKPOINTS, ProcessId, TABLE};
+use crate::others::expire;
 use crate::world::{Event, Role, World};
 
 /// Starts of one job while things go wrong; then the quiet end takes over.
@@ -322,6 +324,7 @@ impl World<'_> {
             }
         }
         self.all_late_arrives().await?;
+        self.expiry_goes_on().await?;
         // Who rolls the table back with what others did leaves the others something to do again.
         for _ in 0..MOST_ROUNDS {
             let mut others_went = false;
@@ -350,6 +353,18 @@ impl World<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Who expires snapshots and was interrupted begins anew, as the next run of Java's does.
+    async fn expiry_goes_on(&mut self) -> Result<(), String> {
+        if self.checker.condemned.is_empty() {
+            return Ok(());
+        }
+        self.say(|| "the expiry that was interrupted is repeated".to_owned());
+        let keep = self.checker.visible.len();
+        expire(self.store.child(TABLE), keep, self.plan.expiring).await?;
+        let path = format!("{TABLE}/{}", layout::SNAPSHOT_DIR);
+        self.checker.after(Op::Delete, &path, false).await
     }
 
     /// Starts a job until it says *nothing new*, or no way out leads on. True where it may have taken the

@@ -188,9 +188,18 @@ impl Foreign {
     }
 }
 
-/// Removes the oldest snapshots. Unlike Java's expiry, which writes that hint last: EARLIEST first, then the snapshots, then the lists
-/// and manifests that only they had.
-pub(crate) async fn expire(table: Store, keep: usize) -> Done {
+/// In which order somebody expires snapshots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expiring {
+    /// The EARLIEST hint, the snapshots, then the lists and manifests that only they had.
+    HintFirst,
+    /// As Java does it: lists and manifests, the snapshots, and the hint last \[M-3]. In between snapshots
+    /// are visible that nobody can read.
+    HintLast,
+}
+
+/// Removes all snapshots but the newest `keep`.
+pub(crate) async fn expire(table: Store, keep: usize, order: Expiring) -> Done {
     let ids = ids(&table).await?;
     let Some(count) = ids.len().checked_sub(keep).filter(|count| *count > 0) else {
         return Ok(());
@@ -206,7 +215,11 @@ pub(crate) async fn expire(table: Store, keep: usize) -> Done {
             };
             let snapshot = snapshot::decode(&bytes).map_err(text)?;
             for list in [&snapshot.base_manifest_list, &snapshot.delta_manifest_list] {
-                let files = manifests_of(&table, list).await?;
+                let files = match manifests_of(&table, list).await {
+                    // Taken already by one that was interrupted.
+                    Err(_) if !of_kept => Vec::new(),
+                    files => files?,
+                };
                 let names = files.into_iter().map(|file| file.file_name);
                 for name in names.chain([list.name.clone()]) {
                     match of_kept {
@@ -219,22 +232,31 @@ pub(crate) async fn expire(table: Store, keep: usize) -> Done {
             }
         }
     }
-    if let Some(first) = kept.first() {
-        let earliest = hint::encode(SnapshotId(*first)).into();
-        table
-            .put(layout::EARLIEST_PATH, earliest)
-            .await
-            .map_err(text)?;
-    }
+    let hint = async || match kept.first() {
+        Some(first) => {
+            let earliest = hint::encode(SnapshotId(*first)).into();
+            table.put(layout::EARLIEST_PATH, earliest).await
+        }
+        None => Ok(()),
+    };
+    let mut snapshots: Vec<String> = Vec::new();
     for id in old {
-        let path = layout::snapshot_path(SnapshotId(*id));
-        table.delete(&path).await.map_err(text)?;
+        snapshots.push(layout::snapshot_path(SnapshotId(*id)));
     }
-    for name in unneeded.iter().filter(|name| !needed.contains(*name)) {
-        table
-            .delete(&layout::manifest_path(name))
-            .await
-            .map_err(text)?;
+    let unneeded = unneeded.iter().filter(|name| !needed.contains(*name));
+    let metadata: Vec<String> = unneeded.map(|name| layout::manifest_path(name)).collect();
+    let (first, second) = match order {
+        Expiring::HintFirst => (snapshots, metadata),
+        Expiring::HintLast => (metadata, snapshots),
+    };
+    if order == Expiring::HintFirst {
+        hint().await.map_err(text)?;
+    }
+    for path in first.iter().chain(&second) {
+        table.delete(path).await.map_err(text)?;
+    }
+    if order == Expiring::HintLast {
+        hint().await.map_err(text)?;
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tidegate_runtime::{CheckpointSettings, CommitSettings, RestartStrategy, Settings};
 
 use crate::choices::Choices;
+use crate::others::Expiring;
 use crate::rows::Input;
 use crate::target::Layout;
 
@@ -65,6 +66,7 @@ pub(crate) struct Plan {
     pub(crate) readers: Vec<u64>,
     /// Steps at which somebody expires snapshots.
     pub(crate) expiries: Vec<u64>,
+    pub(crate) expiring: Expiring,
     /// A person goes back to an older checkpoint once the job has finished.
     pub(crate) rewinds: bool,
     /// Checkpoint records get lost after a crash.
@@ -101,7 +103,11 @@ impl Plan {
             true => 1 + choices.below("expiries", 3),
             false => 0,
         };
-        let expiries = (0..expiries).map(|_| at(choices, "expiry at")).collect();
+        let expiries: Vec<u64> = (0..expiries).map(|_| at(choices, "expiry at")).collect();
+        let expiring = match !expiries.is_empty() && choices.chance("hint last", 50) {
+            true => Expiring::HintLast,
+            false => Expiring::HintFirst,
+        };
         Self {
             layout,
             compacts,
@@ -110,6 +116,7 @@ impl Plan {
             foreigners,
             readers,
             expiries,
+            expiring,
             rewinds,
             loses_records,
             crashes: 1 + choices.weighted("crashes", &[50, 35, 15]) as u32,
@@ -201,6 +208,7 @@ impl Plan {
         say(self.foreigners.racing, "racing foreigner");
         say(!self.readers.is_empty(), "readers");
         say(!self.expiries.is_empty(), "expiry");
+        say(self.expiring == Expiring::HintLast, "hint last");
         say(self.rewinds, "rewind");
         say(self.loses_records, "lost records");
         say(self.jobs.iter().any(|job| job.twin_at.is_some()), "twins");

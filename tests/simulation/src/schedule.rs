@@ -1,6 +1,6 @@
 //! One schedule from its first step to its verdict.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::choices::{Choice, Choices};
 use crate::fates::Fate;
@@ -20,6 +20,7 @@ pub struct Report {
     /// What happened, a line each, where asked for.
     pub trace: Vec<String>,
     pub(crate) cells: Vec<(Fate, ProtocolStep)>,
+    pub(crate) requests: HashMap<ProtocolStep, u64>,
     pub(crate) ends: BTreeMap<&'static str, u64>,
     /// Checkpoint records written.
     pub checkpoints: u64,
@@ -76,6 +77,7 @@ fn empty(verdict: Result<(), String>) -> Report {
         hash: 0,
         trace: Vec::new(),
         cells: Vec::new(),
+        requests: HashMap::new(),
         ends: BTreeMap::new(),
         checkpoints: 0,
         crashes: 0,
@@ -114,6 +116,7 @@ async fn within(choices: &mut Choices, trace: bool) -> Report {
         readings: world.record.readings,
         stuck: world.care.iter().filter(|care| care.stuck).count() as u64,
         cells: std::mem::take(&mut world.record.cells),
+        requests: std::mem::take(&mut world.record.requests),
         ends: std::mem::take(&mut world.record.ends),
     }
 }

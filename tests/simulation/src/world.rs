@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::check::Checker;
 use crate::choices::{Choices, mix};
 use crate::env::SimEnv;
-use crate::fates::{Fate, Stream};
+use crate::fates::{Fate, Rarely, Stream};
 use crate::gate::{CHECKPOINTS, Door, Gate, ProcessId, ProtocolStep, TABLE, Waiting, step_of};
 use crate::operator::Care;
 use crate::others::{Foreign, Reading, expire, read};
@@ -106,6 +106,7 @@ pub(crate) struct World<'a> {
     pub(crate) step: u64,
     faults: Stream,
     crashes: Stream,
+    rarely: Rarely,
     /// From here on nothing fails.
     pub(crate) quiet: bool,
     /// Every task waits already.
@@ -125,6 +126,8 @@ pub(crate) struct World<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     pub(crate) cells: Vec<(Fate, ProtocolStep)>,
+    /// Requests of jobs while things may go wrong.
+    pub(crate) requests: HashMap<ProtocolStep, u64>,
     pub(crate) checkpoints: u64,
     pub(crate) crashes: u64,
     pub(crate) faults: u64,
@@ -154,6 +157,7 @@ impl<'a> World<'a> {
         let checker = Checker::new(&store, inputs, names, plan.disturbed());
         let crashes = Stream::new(choices, true, plan.crashes, 160);
         let faults = Stream::new(choices, false, plan.faults, 60);
+        let rarely = Rarely::draw(choices);
         let mut world = Self {
             choices,
             store,
@@ -166,6 +170,7 @@ impl<'a> World<'a> {
             step: 0,
             faults,
             crashes,
+            rarely,
             quiet: false,
             settled: false,
             late: HashMap::new(),
@@ -233,16 +238,18 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// A digest of every object.
+    /// A digest of every object, each told, so that two traces show which one differs.
     pub(crate) async fn digest(&mut self) -> u64 {
         let mut digest = Record::default();
         for object in self.store.list("").await.unwrap_or_default() {
             digest.mix_in(&object.path);
             if let Ok(bytes) = self.store.get(&object.path).await {
-                for byte in bytes {
-                    digest.hash = (digest.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+                for byte in &bytes {
+                    digest.hash = (digest.hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
                 }
             }
+            let so_far = digest.hash;
+            self.say(|| format!("{}, {so_far:016x} so far", object.path));
         }
         digest.hash
     }
@@ -378,8 +385,9 @@ impl<'a> World<'a> {
             }
             _ => {
                 let keep = 1 + self.choices.below("snapshots kept", 3) as usize;
+                let order = self.plan.expiring;
                 let task = tokio::spawn(async move {
-                    let _ = expire(table, keep).await;
+                    let _ = expire(table, keep, order).await;
                     Ended::Other
                 });
                 self.add(Role::Expiry, faults, task);
@@ -647,7 +655,10 @@ impl<'a> World<'a> {
         let step = step_of(op, &path);
         let ours = matches!(self.processes.get(id.0).map(|p| p.role), Some(Role::Job(_)));
         let fate = match ours && !self.quiet {
-            true => self.fate(op, step),
+            true => {
+                *self.record.requests.entry(step).or_default() += 1;
+                self.fate(op, step)
+            }
             false => None,
         };
         let name = fate.map_or("", Fate::name);
@@ -725,7 +736,8 @@ impl<'a> World<'a> {
     fn fate(&mut self, op: Op, step: ProtocolStep) -> Option<Fate> {
         let now = self.step;
         let crash = self.crashes.strike(self.choices, now, op, step);
-        crash.or_else(|| self.faults.strike(self.choices, now, op, step))
+        let fate = crash.or_else(|| self.faults.strike(self.choices, now, op, step));
+        fate.or_else(|| self.rarely.strike(self.choices, op, step))
     }
 
     /// What processes have said and which have ended.

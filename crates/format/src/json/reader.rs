@@ -15,6 +15,35 @@ pub(crate) struct Reader<'a> {
     depth: usize,
 }
 
+/// Keys of an object up to which they are compared one by one.
+const FEW: usize = 32;
+
+/// Keys of an object that were met. Few are looked through faster than they are hashed; many are hashed, so
+/// that no object takes quadratic time.
+#[derive(Default)]
+struct Keys<'a> {
+    few: Vec<Cow<'a, str>>,
+    many: HashSet<Cow<'a, str>>,
+}
+
+impl<'a> Keys<'a> {
+    fn contains(&self, key: &str) -> bool {
+        match self.many.is_empty() {
+            true => self.few.iter().any(|met| met == key),
+            false => self.many.contains(key),
+        }
+    }
+
+    fn add(&mut self, key: Cow<'a, str>) {
+        if self.many.is_empty() && self.few.len() < FEW {
+            self.few.push(key);
+        } else {
+            self.many.extend(self.few.drain(..));
+            self.many.insert(key);
+        }
+    }
+}
+
 impl<'a> Reader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Result<Self> {
         match std::str::from_utf8(bytes) {
@@ -103,7 +132,7 @@ impl<'a> Reader<'a> {
             return Err(self.unexpected("an object"));
         }
         self.enter()?;
-        let mut seen: HashSet<Cow<'a, str>> = HashSet::new();
+        let mut seen = Keys::default();
         if !self.eat(b'}') {
             loop {
                 self.skip_blanks();
@@ -116,7 +145,7 @@ impl<'a> Reader<'a> {
                     return Err(self.unexpected("`:`"));
                 }
                 each(self, &key).map_err(|e| e.in_field(&key))?;
-                seen.insert(key);
+                seen.add(key);
                 if self.eat(b'}') {
                     break;
                 }

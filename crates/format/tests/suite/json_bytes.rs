@@ -72,6 +72,26 @@ fn a_repeated_key_is_refused() {
     assert!(snapshot::decode(inside.as_bytes()).is_err());
 }
 
+/// However many keys an object has: few are compared one by one, many are hashed.
+#[test]
+fn a_repeated_key_is_refused_among_few_and_many() {
+    for count in [2, 31, 32, 33, 34, 100] {
+        let mut keys: Vec<String> = (0..count).map(|n| format!("\"k{n}\":{n}")).collect();
+        let with = |keys: &[String]| {
+            let object = format!("-1, \"x\": {{{}}}\n", keys.join(","));
+            snapshot::decode(SMALL.replace("-1\n", &object).as_bytes())
+        };
+        with(&keys).unwrap();
+        for repeated in [0, count / 2, count - 1] {
+            keys.push(format!("\"k{repeated}\":0"));
+            let error = with(&keys).unwrap_err();
+            let expected = Problem::DuplicateKey(format!("k{repeated}"));
+            assert_eq!(*error.problem(), expected, "{count} keys");
+            keys.pop();
+        }
+    }
+}
+
 #[test]
 fn absurd_nesting_is_refused() {
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
