@@ -102,6 +102,7 @@ impl MergeSpec {
         });
         let sequence = exclusions::sequence_fields(schema, &options, engine)?;
         let ignore_delete = ignore_delete(&options)?;
+        exclusions::columns(schema, &options)?;
         exclusions::check(&options, engine)?;
         Ok(Self {
             rules: Rules::new(schema, &options, engine, &sequence, ignore_delete)?,

@@ -64,15 +64,18 @@ pub struct TableTarget {
 /// What writers of a table remember; an error where this build cannot write it rightly, naming the
 /// option.
 pub(crate) fn writer_memory(schema: &TableSchema, name: &str) -> Result<WriterMemory> {
-    if let Some(why) = tidegate_model::options::unsupported_for_write(schema) {
+    if !schema.is_append() {
+        KeyedWriter::check_schema(schema).map_err(|e| {
+            let why = match e {
+                WriterError::Config(why) => why,
+                other => other.to_string(),
+            };
+            Error::Config(format!("table `{name}` cannot be written: {why}"))
+        })?;
+    } else if let Some(why) = tidegate_model::options::unsupported_for_write(schema) {
         return Err(Error::Config(format!(
             "table `{name}` cannot be written: {why}"
         )));
-    }
-    if !schema.is_append() {
-        // What rows of a key become must be known before the first one is written.
-        tidegate_merge::MergeSpec::new(schema)
-            .map_err(|e| Error::Config(format!("table `{name}` cannot be written: {e}")))?;
     }
     match schema.bucket_mode()? {
         BucketMode::Unaware => Ok(WriterMemory::Nothing),

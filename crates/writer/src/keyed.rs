@@ -170,6 +170,37 @@ enum Draining {
 }
 
 impl KeyedWriter {
+    /// Whether tables of this schema can be written at all, asked before one is made.
+    ///
+    /// # Errors
+    /// [`WriterError::Config`] names option or column, value and way out.
+    pub fn check_schema(schema: &TableSchema) -> Result<()> {
+        let config = |text: String| WriterError::Config(text);
+        // First what a value may be, then what of it is written.
+        let spec = MergeSpec::new(schema).map_err(|e| config(e.to_string()))?;
+        if let Some(why) = unsupported_for_write(schema) {
+            return Err(config(why));
+        }
+        Intake::new(schema, &spec)?;
+        Router::new(schema)?;
+        let of_table = TableOptions::of(schema).map_err(|e| config(e.to_string()))?;
+        if producer(schema) != Producer::None {
+            let of_log = of_table.for_changelog(&schema.options);
+            of_log.map_err(|e| config(e.to_string()))?;
+        }
+        FilePlan::key_value(schema).map_err(|e| config(e.to_string()))?;
+        CompactionOptions::of(schema).map_err(|e| config(e.to_string()))?;
+        for key in ["full-compaction.delta-commits"] {
+            schema
+                .options
+                .positive(key)
+                .map_err(|e| config(e.to_string()))?;
+        }
+        let forced = schema.options.bool("commit.force-compact");
+        forced.map_err(|e| config(e.to_string()))?;
+        Ok(())
+    }
+
     /// Opens a writer below the root of `store`, which is the table's folder. Must be called inside a
     /// Tokio runtime, which sends the files.
     ///
@@ -189,9 +220,7 @@ impl KeyedWriter {
                 "a table without primary key is written by AppendWriter".to_owned(),
             ));
         }
-        if let Some(why) = unsupported_for_write(&schema) {
-            return Err(config(why));
-        }
+        Self::check_schema(&schema)?;
         let spec = MergeSpec::new(&schema).map_err(|e| config(e.to_string()))?;
         let intake = Intake::new(&schema, &spec)?;
         let router = Router::new(&schema)?;

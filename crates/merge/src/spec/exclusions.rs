@@ -90,6 +90,28 @@ const OTHER_ORDERS: [(&str, &str); 2] = [
     ),
 ];
 
+/// `fields.<column>.<what>` of a column that is none: Java does not open such a table.
+pub(super) fn columns(schema: &TableSchema, options: &Options) -> Result<()> {
+    for (key, value) in options.iter() {
+        let named = key
+            .strip_prefix("fields.")
+            .and_then(|rest| rest.rsplit_once('.'));
+        let Some((names, _)) = named else {
+            continue;
+        };
+        for name in names.split(',').map(str::trim) {
+            if schema.index_of(name).is_none() {
+                return option(
+                    key,
+                    value,
+                    format!("'{name}' is no column of the table; name one that is, or remove it"),
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Everything else.
 pub(super) fn check(options: &Options, engine: MergeEngine) -> Result<()> {
     for (key, what) in OTHER_ORDERS {

@@ -284,6 +284,14 @@ fn sequence_groups_that_mean_nothing_are_refused_by_name() {
             vec![("fields.default-aggregate-function", "max")],
             "column 'g' is in no sequence group",
         ),
+        (
+            vec![("fields.zz.aggregate-function", "sum")],
+            "'zz' is no column",
+        ),
+        (
+            vec![("fields.a,zz.ignore-retract", "true")],
+            "'zz' is no column",
+        ),
     ] {
         let message = grouped(&options).unwrap_err().to_string();
         assert!(message.contains(words), "{options:?}: {message}");

@@ -34,15 +34,24 @@ impl Intake {
         let config = |text: String| WriterError::Config(text);
         let kind_column = match schema.options.get("rowkind.field").map(str::trim) {
             None | Some("") => None,
-            Some(name) => match schema.index_of(name) {
-                Some(at) => Some((at, name.to_owned())),
-                None => {
-                    return Err(config(format!(
-                        "option 'rowkind.field' = '{name}': the table has no column of this name; \
-                         name a STRING column or remove the option"
-                    )));
+            Some(name) => {
+                use tidegate_model::LogicalType::{Char, VarChar};
+                let refused = |what: String| {
+                    config(format!(
+                        "option 'rowkind.field' = '{name}': {what}; name a STRING column or remove the option"
+                    ))
+                };
+                let at = schema.index_of(name);
+                let at =
+                    at.ok_or_else(|| refused("the table has no column of this name".into()))?;
+                match schema.fields.get(at).map(|f| &f.data_type.logical) {
+                    Some(Char(_) | VarChar(_)) => Some((at, name.to_owned())),
+                    other => {
+                        let logical = other.map(ToString::to_string).unwrap_or_default();
+                        return Err(refused(format!("the column is of type {logical}")));
+                    }
                 }
-            },
+            }
         };
         let float_keys = spec.key_columns().iter().filter_map(|at| {
             use tidegate_model::LogicalType::{Double, Float};
