@@ -19,6 +19,7 @@ mod examples;
 mod exits;
 mod hostile;
 mod inputs;
+mod keyed;
 mod labs;
 mod outages;
 mod readme;
