@@ -11,9 +11,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use tidegate_commit::{LiveView, LostCompactions, PaimonCommitter};
 use tidegate_model::schema::BucketMode;
-use tidegate_model::{
-    BinaryRow, BucketId, BucketView, SchemaId, TableOptions, TableSchema, WritePlan,
-};
+use tidegate_model::{BinaryRow, BucketView, SchemaId, TableOptions, TableSchema, WritePlan};
 use tidegate_sink::{
     BoxFuture, CleanReport, CommitUser, Committable, Committer, ErrorKind, Message, Rows, Run,
     RunPrefix, SinkError, Target, Writer, WriterMemory, WriterSet,
@@ -252,7 +250,7 @@ impl tidegate_writer::BucketViews for Views {
     fn hashes<'a>(
         &'a self,
         partition: &'a BinaryRow,
-    ) -> BoxFuture<'a, Result<Vec<(BucketId, Vec<i32>)>, SinkError>> {
+    ) -> BoxFuture<'a, Result<tidegate_writer::BucketHashes, SinkError>> {
         Box::pin(async move {
             let mut all = Vec::new();
             for (of, bucket) in self.view.all_buckets().await? {

@@ -213,8 +213,8 @@ mod corpus {
     } elsewhere {
         // Of rows, options, stores and tasks; a spill's own files are always ours.
         Config(..), Rows(..), Partition(..), BucketCount { .. }, Views { .. }, Encode { .. },
-        Upload { .. }, Size { .. }, Spill { .. }, Task { .. }, Unusable(..), Abort { .. },
-        Merge(..), Read { .. }, Levels { .. },
+        Upload { .. }, Size { .. }, Spill { .. }, Task { .. }, Unusable(..), Abort { .. }, Merge(..),
+        Read { .. }, Levels { .. },
     });
 
     #[test]

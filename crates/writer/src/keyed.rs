@@ -137,6 +137,8 @@ struct Bucket {
 struct LostTree {
     /// The newest file handed over since.
     newest: Option<String>,
+    /// A compaction of the files as they were known still runs.
+    runs: bool,
 }
 
 /// A file that the store has confirmed.

@@ -3,7 +3,8 @@
 //! [`AppendWriter`] serves tables without primary key, with and without buckets. Between two
 //! barriers it takes batches ([`AppendWriter::write`]); before the barrier
 //! [`AppendWriter::prepare`] closes all files and hands them over as
-//! [`CommitMessage`](tidegate_model::CommitMessage)s, which somebody else makes visible.
+//! [`CommitMessage`](tidegate_model::CommitMessage)s, which somebody else makes visible. [`KeyedWriter`]
+//! does the same for tables with a primary key, and compacts them.
 //!
 //! # Where rows go
 //!
@@ -85,4 +86,4 @@ pub use error::{Result, WriterError};
 pub use keyed::{Compactor, KeyedWriter};
 pub use route::{ChannelRouter, GroupId, GroupKey, Routed, RoutedGroup, Router};
 pub use settings::{Clock, SystemClock, WriterOptions};
-pub use views::BucketViews;
+pub use views::{BucketHashes, BucketViews};

@@ -7,7 +7,10 @@ use tidegate_sink::{BoxFuture, ErrorKind, SinkError};
 
 use crate::route::GroupKey;
 
-/// Tells writers of fixed buckets where a bucket stands. Injected: the writer knows no snapshots.
+/// Key hashes of a partition, bucket by bucket, in the order in which they came \[F-5.2].
+pub type BucketHashes = Vec<(BucketId, Vec<i32>)>;
+
+/// Tells writers of buckets where a bucket stands. Injected: the writer knows no snapshots.
 pub trait BucketViews: Send + Sync {
     /// The state of these buckets, in the same order, all from one snapshot. Asked once for all
     /// buckets that a batch is the first to touch.
@@ -30,7 +33,7 @@ pub trait BucketViews: Send + Sync {
     fn hashes<'a>(
         &'a self,
         partition: &'a BinaryRow,
-    ) -> BoxFuture<'a, Result<Vec<(BucketId, Vec<i32>)>, SinkError>> {
+    ) -> BoxFuture<'a, Result<BucketHashes, SinkError>> {
         let _ = partition;
         Box::pin(async move {
             Err(SinkError::new(

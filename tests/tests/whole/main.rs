@@ -19,6 +19,7 @@ mod examples;
 mod exits;
 mod hostile;
 mod inputs;
+mod keyed;
 mod keyed_reads;
 mod labs;
 mod outages;

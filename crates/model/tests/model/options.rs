@@ -280,27 +280,49 @@ fn what_cannot_be_honoured_is_refused_with_the_way_out() {
             .contains("TIMESTAMP(3)")
     );
 
-    // Of keyed tables another list.
     let keyed = |options: &[(&str, &str)]| {
         let mut table = schema(options);
+        // The partition column is part of the key, else rows would need an index over all partitions.
         table.primary_keys = vec!["id".into()];
-        unsupported_for_write(&table)
+        table.primary_keys.extend(table.partition_keys.clone());
+        table
     };
-    assert_eq!(keyed(&[("bucket", "2")]), None);
-    for (key, value) in [
-        ("deletion-vectors.enabled", "true"),
-        ("changelog-producer", "lookup"),
+    for harmless in [
+        ("bucket", "-1"),
+        ("bucket", "3"),
+        ("changelog-producer", "input"),
+        ("changelog-producer", "full-compaction"),
+        ("rowkind.field", "dt"),
+        ("merge-engine", "first-row"),
+        ("commit.force-compact", "true"),
     ] {
-        let refused = keyed(&[("bucket", "2"), (key, value)]).unwrap();
-        assert!(
-            refused.contains(key) && refused.contains(value),
-            "{refused}"
-        );
-        assert!(
-            refused.contains("set it to") || refused.contains("remove it"),
-            "{refused}"
+        assert_eq!(
+            unsupported_for_write(&keyed(&[harmless])),
+            None,
+            "{harmless:?}"
         );
     }
+    for (key, value) in [
+        ("bucket", "-2"),
+        ("changelog-producer", "lookup"),
+        ("changelog-file.format", "avro"),
+        ("deletion-vectors.enabled", "true"),
+        ("sequence.snapshot-ordering", "true"),
+        ("force-lookup", "true"),
+        ("pk-clustering-override", "true"),
+    ] {
+        let why = unsupported_for_write(&keyed(&[(key, value)]));
+        let why = why.unwrap_or_else(|| panic!("{key}"));
+        assert!(
+            why.starts_with(&format!("option '{key}' = '{value}' is not supported")),
+            "{why}"
+        );
+    }
+    let mut table = keyed(&[]);
+    table.primary_keys = vec!["id".into()];
+    table.partition_keys = vec!["dt".into()];
+    let why = unsupported_for_write(&table).unwrap();
+    assert!(why.contains("lacks a partition column"), "{why}");
     let mut table = schema(&[]);
     table.fields[0].data_type = "ARRAY<VARIANT>".parse().unwrap();
     assert!(
@@ -315,6 +337,14 @@ fn what_cannot_be_honoured_is_refused_with_the_way_out() {
 
 #[test]
 fn what_is_left_to_others_is_said() {
+    let mut keyed = schema(&[
+        ("record-level.expire-time", "1 d"),
+        ("full-compaction.delta-commits", "3"),
+    ]);
+    keyed.primary_keys = vec!["id".into()];
+    let lines = not_honoured(&keyed);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("rows that have expired"), "{lines:?}");
     assert!(not_honoured(&schema(&[("tag.automatic-creation", "none")])).is_empty());
     let lines = not_honoured(&schema(&[("tag.automatic-creation", "process-time")]));
     assert_eq!(

@@ -88,6 +88,9 @@ impl KeyedWriter {
             self.metrics.compactions += 1;
             let tree = self.buckets.get_mut(&key).and_then(|b| b.tree.as_mut());
             let Some(tree) = tree else {
+                if let Some(lost) = self.buckets.get_mut(&key).and_then(|b| b.lost.as_mut()) {
+                    lost.runs = false;
+                }
                 self.remove_forsaken(&key, &compacted).await;
                 continue;
             };
@@ -121,14 +124,16 @@ impl KeyedWriter {
             let Some(bucket) = self.buckets.get_mut(&key) else {
                 continue;
             };
-            bucket.lost = Some(LostTree::default());
+            let lost = bucket.lost.get_or_insert_default();
+            lost.newest = None;
             if let Some(tree) = bucket.tree.take() {
+                lost.runs = tree.busy;
                 self.remove_useless(tree.unseen()).await;
             }
         }
         let waiting = self.buckets.iter().filter(|(_, bucket)| {
             let lost = bucket.lost.as_ref();
-            lost.is_some_and(|lost| lost.newest.is_some())
+            lost.is_some_and(|lost| lost.newest.is_some() && !lost.runs)
         });
         let waiting: Vec<GroupKey> = waiting.map(|(key, _)| key.clone()).collect();
         if waiting.is_empty() {
@@ -330,6 +335,9 @@ impl KeyedWriter {
         for bucket in self.buckets.values_mut() {
             if let Some(tree) = &mut bucket.tree {
                 tree.give_up();
+            }
+            if let Some(lost) = &mut bucket.lost {
+                *lost = LostTree::default();
             }
         }
         self.owed.clear();
