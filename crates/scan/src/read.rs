@@ -98,7 +98,7 @@ enum Job {
         files: Vec<FileJob>,
         drop_retracts: bool,
     },
-    Merge(merge_read::Section),
+    Merge(Box<merge_read::Section>),
 }
 
 async fn open(job: Job, finish: Arc<Finish>) -> Result<Batches> {
@@ -183,7 +183,7 @@ impl<'p> Readings<'p> {
                 let keep = self.plan.keep_deletes;
                 let section = merge_read::Section::new(spec, &columns, runs, keep, rows)?;
                 let section = section.above(self.plan.schema(), upper)?;
-                Ok(Job::Merge(section))
+                Ok(Job::Merge(Box::new(section)))
             }
         }
     }

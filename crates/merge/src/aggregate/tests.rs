@@ -304,12 +304,12 @@ fn texts_are_listed() {
             &values.iter().map(|v| json!(v)).collect::<Vec<_>>(),
         )
     };
-    assert_eq!(list(&[], &["a", "", "  ", "b", "a"]), json!("a,b,a"));
-    assert_eq!(
-        list(&[], &[" ", "b"]),
-        json!("b"),
-        "a blank text is replaced"
-    );
+    // As Java 1.4.2 answers: what is empty adds nothing, what is blank is text.
+    assert_eq!(list(&[], &["a", "", "b", "a"]), json!("a,b,a"));
+    assert_eq!(list(&[], &["a", " "]), json!("a, "));
+    assert_eq!(list(&[], &[" ", "b"]), json!(" ,b"));
+    assert_eq!(list(&[], &["", "b"]), json!("b"));
+    assert_eq!(list(&[], &["", ""]), json!(""));
     assert_eq!(
         list(&[("list-agg-delimiter", "; ")], &["a", "b"]),
         json!("a; b")
@@ -318,6 +318,8 @@ fn texts_are_listed() {
         list(&[("distinct", "true")], &["a,b", "b,c,,c", "a"]),
         json!("a,b,c")
     );
+    let distinct = list(&[("distinct", "true")], &["a", "b, ,c"]);
+    assert_eq!(distinct, json!("a,b, ,c"));
 }
 
 #[test]

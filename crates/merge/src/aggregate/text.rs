@@ -52,25 +52,28 @@ pub(super) fn list_agg(column: Column<'_>, delimiter: &str, distinct: bool) -> R
     Ok(Arc::new(out.finish()))
 }
 
-/// Blank texts add nothing and are replaced.
+/// An empty text adds nothing to another one and is replaced by it; blanks are text, as released Java has it.
 fn joined<'a>(
     text: Option<Cow<'a, str>>,
     given: Option<Cow<'a, str>>,
     delimiter: &str,
     distinct: bool,
 ) -> Option<Cow<'a, str>> {
-    let blank = |text: &str| text.trim().is_empty();
-    let Some(given) = given.filter(|g| !blank(g)) else {
-        return text;
+    let (text, given) = match (text, given) {
+        (Some(text), Some(given)) => (text, given),
+        (text, given) => return text.or(given),
     };
-    let Some(text) = text.filter(|t| !blank(t)) else {
+    if given.is_empty() {
+        return Some(text);
+    }
+    if text.is_empty() {
         return Some(given);
-    };
+    }
     let mut out = text.clone().into_owned();
     if distinct {
         let mut seen: HashSet<&str> = text.split(delimiter).collect();
         for part in given.split(delimiter) {
-            if !blank(part) && seen.insert(part) {
+            if !part.is_empty() && seen.insert(part) {
                 out.push_str(delimiter);
                 out.push_str(part);
             }
