@@ -192,12 +192,8 @@ impl KeyedWriter {
         }
         FilePlan::key_value(schema).map_err(|e| config(e.to_string()))?;
         CompactionOptions::of(schema).map_err(|e| config(e.to_string()))?;
-        for key in ["full-compaction.delta-commits"] {
-            schema
-                .options
-                .positive(key)
-                .map_err(|e| config(e.to_string()))?;
-        }
+        let every = schema.options.positive("full-compaction.delta-commits");
+        every.map_err(|e| config(e.to_string()))?;
         let forced = schema.options.bool("commit.force-compact");
         forced.map_err(|e| config(e.to_string()))?;
         Ok(())

@@ -68,7 +68,8 @@ async fn what_manifests_say_of_keys_is_held_against_the_rows() {
         "{:#?}",
         whole.findings
     );
-    let damages: &[(&str, Kind, fn(&Hand))] = &[
+    type Damage = (&'static str, Kind, fn(&Hand));
+    let damages: &[Damage] = &[
         ("another first key", Kind::Keys, |h| {
             edit(h, 1, |file| file.min_key = key(-5));
         }),
