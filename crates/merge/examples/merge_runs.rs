@@ -1,8 +1,8 @@
-//! How fast sorted runs are merged: `deduplicate` of 5 runs × 200,000 rows over one key space, and the
-//! same with `aggregation`.
+//! How fast sorted runs are merged: `deduplicate` of 5 runs × 200,000 rows (or as many as the argument says) over
+//! one key space, and the same with `aggregation`.
 //!
 //! ```console
-//! $ cargo run --release -p tidegate-merge --example merge_runs
+//! $ cargo run --release -p tidegate-merge --example merge_runs [ROWS]
 //! ```
 
 #![allow(clippy::print_stdout)]
@@ -18,7 +18,6 @@ use tidegate_merge::{
 use tidegate_model::{DataField, TableSchema};
 
 const RUNS: usize = 5;
-const ROWS: usize = 200_000;
 const BATCH: usize = 8192;
 
 fn spec(options: &[(&str, &str)]) -> Result<MergeSpec, Box<dyn Error>> {
@@ -60,6 +59,9 @@ fn batch(ids: &[i64], first_sequence: i64) -> Result<RecordBatch, Box<dyn Error>
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
+    let rows: usize = std::env::args()
+        .nth(1)
+        .map_or(Ok(200_000), |text| text.parse())?;
     for (what, options) in [
         ("deduplicate", &[][..]),
         (
@@ -74,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         // Which keys a run has: all of one space, every run about a third of it.
         let mut runs = Vec::new();
         for run in 0..RUNS as i64 {
-            let mut ids: Vec<i64> = (0..ROWS as i64)
+            let mut ids: Vec<i64> = (0..rows as i64)
                 .map(|i| i * 3 + (i * 7 + run * 5) % 3)
                 .collect();
             ids.dedup();
@@ -120,7 +122,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let started = Instant::now();
             let mut buffer = SortBuffer::new(&spec, schema())?;
             // The runs as a writer would get them: interleaved.
-            for n in 0..ROWS.div_ceil(BATCH) {
+            for n in 0..rows.div_ceil(BATCH) {
                 for run in &runs {
                     if let Some(batch) = run.get(n) {
                         buffer.push(batch.clone())?;

@@ -66,7 +66,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .scan(&At::Snapshot(SnapshotId(snapshot)))
         .await?
         .with_columns(&columns)?;
-    println!("{} files", plan.splits().len());
+    // Of a keyed table it is known once rows of a key are merged.
+    match plan.row_count() {
+        Some(rows) => println!("{rows} rows in {} files", plan.splits().len()),
+        None => println!("{} files", plan.splits().len()),
+    }
     let mut batches = plan.read()?;
     while let Some(batch) = batches.try_next().await? {
         println!("{} rows of {:?}", batch.num_rows(), columns);

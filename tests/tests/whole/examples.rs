@@ -15,6 +15,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("commit", "own_engine"),
     ("commit", "publish_messages"),
     ("format", "what_is_in_this_snapshot"),
+    ("merge", "merge_runs"),
     ("protocol", "decide"),
     ("storage", "check_store"),
     ("storage", "one_winner"),
@@ -255,6 +256,21 @@ fn reading_a_snapshot_and_columns() {
     let text = run("reading", &[&table, "1", "name", "dt"], "");
     assert!(text.starts_with("30 rows in 2 files\n"), "{text}");
     assert!(text.contains(" rows of [\"name\", \"dt\"]"), "{text}");
+}
+
+#[test]
+fn runs_of_a_keyed_table_merge_to_one_row_per_key() {
+    let text = run("merge_runs", &["900"], "");
+    assert!(
+        text.contains("deduplicate: 4500 rows of 5 runs to 2700 keys in "),
+        "{text}"
+    );
+    assert!(
+        text.contains(
+            "aggregation (sum, last_non_null_value): 4500 rows sorted in a buffer to 2700 keys"
+        ),
+        "{text}"
+    );
 }
 
 #[test]
