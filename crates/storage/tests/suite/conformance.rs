@@ -147,6 +147,8 @@ async fn a_store_that_may_only_be_read_says_so_once_with_the_way_out() {
         let report = conformance::run(&store, &Options::default()).await;
         let verdict = report.verdict();
         assert_eq!(verdict.usable, Usable::ReadOnly, "{report}");
+        let stays = |reason: &String| reason.contains("stay under");
+        assert!(!verdict.reasons.iter().any(stays), "{report}");
         let failed: Vec<_> = report.failed().collect();
         assert_eq!(failed.len(), 1, "{report}");
         assert!(
