@@ -17,13 +17,13 @@ use tidegate_merge::{
 };
 
 use crate::budget::Reservation;
-use crate::core::WriterMetrics;
 use crate::error::{Result, WriterError};
 use crate::files::{Files, Finished};
 use crate::generation::Generation;
 use crate::keyed::output::Output;
 use crate::route::GroupId;
 use crate::spill::{Cursor, Run, RunWriter};
+use crate::taking::{Core, Drain, Of, Put, SpillMetrics, Standing};
 use crate::uploads::Uploads;
 
 /// Rows of a merged batch.
@@ -35,52 +35,65 @@ const SAMPLE_ROWS: usize = 8192;
 /// Runs that are merged at once: each holds a block in memory.
 const MOST_RUNS: usize = 64;
 
-/// Which list a finished file belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Of {
-    Data,
-    Changelog,
-}
-
 /// State of a keyed writer that its jobs work on.
 #[derive(Debug)]
 pub(crate) struct KeyedCore {
-    pub(crate) files: Arc<Files>,
+    files: Arc<Files>,
     /// Files of the input changelog, where the table wants one.
-    pub(crate) changelog: Option<Arc<Files>>,
-    pub(crate) uploads: Uploads,
-    pub(crate) spec: MergeSpec,
+    changelog: Option<Arc<Files>>,
+    uploads: Uploads,
+    spec: MergeSpec,
     /// Of key-value batches.
-    pub(crate) schema: SchemaRef,
+    schema: SchemaRef,
     /// Folders of buckets, by group.
-    pub(crate) directories: Vec<String>,
-    pub(crate) finished: Vec<(Of, Finished)>,
-    pub(crate) metrics: WriterMetrics,
-    pub(crate) spill_directory: PathBuf,
-    pub(crate) spill_limit: u64,
+    directories: Vec<String>,
+    finished: Vec<(Of, Finished)>,
+    spilled: SpillMetrics,
+    spill_directory: PathBuf,
+    spill_limit: u64,
     runs: Vec<Run>,
     runs_charge: Reservation,
     dictionaries: Option<Dictionaries>,
 }
 
-/// What became of a full generation.
+/// Rows on local disk, and when a generation follows them.
 #[derive(Debug)]
-pub(crate) enum Spilled {
-    /// It is on local disk.
-    Done,
-    /// There is no room for it, or it makes too many runs: everything must be handed over early.
-    Full(Generation),
+pub(crate) struct KeyedStanding {
+    spilled: bool,
+    /// Bytes of a generation at most.
+    buffer_bytes: usize,
 }
 
-/// Handing everything over, step by step.
-#[derive(Debug)]
-pub(crate) struct Drain {
-    generation: Generation,
-    order: Vec<GroupId>,
-    next: usize,
-    cursors: Vec<Cursor>,
-    /// One decoded block per run.
-    _blocks: Reservation,
+impl KeyedStanding {
+    pub(crate) fn new(buffer_bytes: usize) -> Self {
+        Self {
+            spilled: false,
+            buffer_bytes,
+        }
+    }
+}
+
+impl Standing<KeyedCore> for KeyedStanding {
+    fn held(&mut self, _: impl Iterator<Item = GroupId>) {}
+
+    fn sent(&mut self) {}
+
+    fn learn(&mut self, core: &KeyedCore) {
+        self.spilled = core.has_spilled();
+    }
+
+    fn forget(&mut self) {
+        self.spilled = false;
+    }
+
+    fn waits(&self) -> bool {
+        self.spilled
+    }
+
+    /// Two generations at a time, and sorting one takes its keys beside.
+    fn due(&self, generation: &Generation, allowance: usize, _: usize) -> bool {
+        generation.bytes() >= (allowance / 4).min(self.buffer_bytes).max(1)
+    }
 }
 
 pub(crate) fn merging(source: tidegate_merge::Error) -> WriterError {
@@ -107,7 +120,7 @@ impl KeyedCore {
             schema,
             directories: Vec::new(),
             finished: Vec::new(),
-            metrics: WriterMetrics::default(),
+            spilled: SpillMetrics::default(),
             spill_directory,
             spill_limit,
             runs: Vec::new(),
@@ -164,32 +177,6 @@ impl KeyedCore {
         }
     }
 
-    /// Puts a generation to local disk.
-    pub(crate) fn spill(&mut self, mut generation: Generation) -> Result<Spilled> {
-        generation.sort();
-        self.choose_dictionaries(&generation);
-        let on_disk: u64 = self.runs.iter().map(Run::bytes).sum();
-        let full = on_disk + generation.bytes() as u64 > self.spill_limit;
-        if full || self.runs.len() + 1 >= MOST_RUNS {
-            return Ok(Spilled::Full(generation));
-        }
-        let run = match self.spill_sorted(&generation) {
-            Ok(run) => run,
-            Err(WriterError::Spill { source, .. })
-                if source.kind() == std::io::ErrorKind::StorageFull =>
-            {
-                return Ok(Spilled::Full(generation));
-            }
-            Err(error) => return Err(error),
-        };
-        self.metrics.spilled_runs += 1;
-        self.metrics.spilled_bytes += run.bytes();
-        self.runs.push(run);
-        self.runs_charge
-            .resize(self.runs.iter().map(Run::memory).sum());
-        Ok(Spilled::Done)
-    }
-
     fn spill_sorted(&self, generation: &Generation) -> Result<Run> {
         let mut run = RunWriter::new(&self.spill_directory, &self.schema, self.block_bytes())?;
         let (mut groups, mut chunks, mut bytes) = (Vec::new(), Vec::new(), 0);
@@ -227,42 +214,6 @@ impl KeyedCore {
         }
         run.push(&groups, &chunks)?;
         run.finish()
-    }
-
-    /// Begins handing everything over.
-    pub(crate) fn begin_drain(&mut self, mut generation: Generation) -> Drain {
-        generation.sort();
-        self.choose_dictionaries(&generation);
-        let mut order: Vec<GroupId> = generation.groups().map(|(id, _)| id).collect();
-        order.extend(self.runs.iter().flat_map(Run::groups));
-        order.sort();
-        order.dedup();
-        let blocks = self.runs.len() * 2 * self.block_bytes();
-        Drain {
-            generation,
-            order,
-            next: 0,
-            cursors: self.runs.iter().map(|_| Cursor::default()).collect(),
-            _blocks: self.files.share.take(blocks),
-        }
-    }
-
-    /// Finishes buckets until `bytes` of their files wait to be sent or `most` were finished. True when
-    /// nothing is left.
-    pub(crate) fn drain(&mut self, drain: &mut Drain, bytes: usize, most: usize) -> Result<bool> {
-        let (mut done_bytes, mut done) = (0, 0);
-        while done_bytes < bytes && done < most && (done == 0 || self.files.has_room()) {
-            let Some(group) = drain.order.get(drain.next).copied() else {
-                self.runs.clear();
-                self.runs_charge.resize(0);
-                self.dictionaries = None;
-                return Ok(true);
-            };
-            drain.next += 1;
-            done_bytes += self.write_bucket(drain, group)?;
-            done += 1;
-        }
-        Ok(false)
     }
 
     /// Writes what there is of one bucket: level-0 files, and the changelog.
@@ -344,5 +295,82 @@ impl KeyedCore {
         }
         self.finished.extend(finished);
         Ok(bytes)
+    }
+}
+
+impl Core for KeyedCore {
+    /// Its folder.
+    type Group = String;
+    type Standing = KeyedStanding;
+
+    fn admit(&mut self, directories: &mut Vec<String>) {
+        self.directories.append(directories);
+    }
+
+    fn finished(&mut self) -> Vec<(Of, Finished)> {
+        std::mem::take(&mut self.finished)
+    }
+
+    fn spilled(&self) -> SpillMetrics {
+        self.spilled
+    }
+
+    /// A generation goes to local disk as one run.
+    fn put(&mut self, mut generation: Generation) -> Result<Put> {
+        generation.sort();
+        self.choose_dictionaries(&generation);
+        let on_disk: u64 = self.runs.iter().map(Run::bytes).sum();
+        let full = on_disk + generation.bytes() as u64 > self.spill_limit;
+        if full || self.runs.len() + 1 >= MOST_RUNS {
+            return Ok(Put::Full(generation));
+        }
+        let run = match self.spill_sorted(&generation) {
+            Ok(run) => run,
+            Err(WriterError::Spill { source, .. })
+                if source.kind() == std::io::ErrorKind::StorageFull =>
+            {
+                return Ok(Put::Full(generation));
+            }
+            Err(error) => return Err(error),
+        };
+        self.spilled.runs += 1;
+        self.spilled.bytes += run.bytes();
+        self.runs.push(run);
+        self.runs_charge
+            .resize(self.runs.iter().map(Run::memory).sum());
+        Ok(Put::Done)
+    }
+
+    fn begin_drain(&mut self, mut generation: Generation) -> Drain {
+        generation.sort();
+        self.choose_dictionaries(&generation);
+        let mut order: Vec<GroupId> = generation.groups().map(|(id, _)| id).collect();
+        order.extend(self.runs.iter().flat_map(Run::groups));
+        order.sort();
+        order.dedup();
+        let blocks = self.runs.len() * 2 * self.block_bytes();
+        Drain {
+            generation,
+            order,
+            next: 0,
+            cursors: self.runs.iter().map(|_| Cursor::default()).collect(),
+            _blocks: self.files.share.take(blocks),
+        }
+    }
+
+    fn drain(&mut self, drain: &mut Drain, bytes: usize, most: usize) -> Result<bool> {
+        let (mut done_bytes, mut done) = (0, 0);
+        while done_bytes < bytes && done < most && (done == 0 || self.files.has_room()) {
+            let Some(group) = drain.order.get(drain.next).copied() else {
+                self.runs.clear();
+                self.runs_charge.resize(0);
+                self.dictionaries = None;
+                return Ok(true);
+            };
+            drain.next += 1;
+            done_bytes += self.write_bucket(drain, group)?;
+            done += 1;
+        }
+        Ok(false)
     }
 }
