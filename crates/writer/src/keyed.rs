@@ -12,6 +12,7 @@ mod inputs;
 pub(crate) mod intake;
 mod output;
 mod producer;
+mod runs;
 mod tree;
 mod upkeep;
 
