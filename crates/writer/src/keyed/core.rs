@@ -85,7 +85,7 @@ impl Standing<KeyedCore> for KeyedStanding {
 
     /// Two generations at a time, and sorting one takes its keys beside.
     fn due(&self, generation: &Generation, allowance: usize, _: usize) -> bool {
-        let most = (allowance / 4).min(self.buffer_bytes).min(SORTED_AT);
+        let most = (allowance / 8).min(self.buffer_bytes).min(SORTED_AT);
         generation.bytes() >= most.max(1)
     }
 }
@@ -232,15 +232,14 @@ impl Core for KeyedCore {
     fn put(&mut self, mut generation: Generation) -> Result<Put> {
         generation.sort();
         self.choose_dictionaries(&generation);
-        let mut groups = Vec::new();
+        let mut rows = Vec::new();
         for (group, _) in generation.groups() {
             if let Some((sorted, _charge)) = self.sorted(&generation, group)? {
-                let batches = self.as_run(&sorted).collect::<Result<Vec<_>>>()?;
-                groups.push((group, batches));
+                rows.extend(self.as_run(&sorted).map(|b| b.map(|b| (group, b))));
             }
         }
         drop(generation);
-        Ok(match self.runs.push(groups)? {
+        Ok(match self.runs.push(rows.into_iter())? {
             true => Put::Done,
             false => Put::Full(Generation::default()),
         })
