@@ -54,7 +54,7 @@ pub use keyed::{
 };
 pub use normalise::{Normaliser, normalise};
 pub use plan::FilePlan;
-pub use reader::{FileReader, ReadAt, ReadPlan, read_parquet};
+pub use reader::{FileReader, ReadAt, ReadPlan, ranges, read_parquet};
 pub use types::{FIELD_ID_KEY, arrow_schema, type_text};
 pub use value::value_at;
 

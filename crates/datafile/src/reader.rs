@@ -8,7 +8,7 @@ mod evolve;
 mod physical;
 mod source;
 
-pub use source::ReadAt;
+pub use source::{ReadAt, ranges};
 
 use crate::error::{Error, Result};
 use crate::types::{Use, arrow_fields};

@@ -10,13 +10,10 @@ use crate::plan::ScanPlan;
 use crate::split::Split;
 use arrow::compute::filter_record_batch;
 use arrow::record_batch::RecordBatch;
-use bytes::Bytes;
-use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
-use tidegate_datafile::{FileReader, ReadAt, ReadPlan, key_value_fields};
+use tidegate_datafile::{FileReader, ReadPlan, key_value_fields, ranges};
 use tidegate_model::{DataField, SchemaId, layout};
 use tidegate_storage::Store;
 
@@ -142,10 +139,11 @@ impl FileJob {
         };
         let size = u64::try_from(split.file.file_size)
             .map_err(|_| inconsistent(format!("recorded size {}", split.file.file_size)))?;
-        let source = Arc::new(Object {
-            store: store.clone(),
-            path: path.clone(),
-        });
+        let (from, object) = (store.clone(), path.clone());
+        let source = Arc::new(ranges(move |range| {
+            let (from, object) = (from.clone(), object.clone());
+            async move { from.get_range(&object, range).await }
+        }));
         let reader = FileReader::open(&store.url_of(&path), size, source, &read).await?;
         if reader.row_count() != u64::try_from(split.file.row_count).unwrap_or(u64::MAX) {
             return Err(inconsistent(format!(
@@ -202,19 +200,4 @@ fn without_deleted(batches: Batches, deletion: Option<Arc<DeletionVector>>) -> B
         std::future::ready(Some(item))
     });
     kept.boxed()
-}
-
-/// An object of a store as the source of a data file's bytes.
-struct Object {
-    store: Store,
-    path: String,
-}
-
-impl ReadAt for Object {
-    fn read_at(
-        &self,
-        range: Range<u64>,
-    ) -> BoxFuture<'_, Result<Bytes, Box<dyn std::error::Error + Send + Sync>>> {
-        Box::pin(async move { Ok(self.store.get_range(&self.path, range).await?) })
-    }
 }

@@ -6,6 +6,7 @@ use tidegate_model::{BucketView, TableSchema};
 
 use crate::error::{Result, WriterError};
 use crate::route::GroupKey;
+use crate::views::BucketViews;
 
 /// Folders of partitions and buckets below the table.
 #[derive(Debug)]
@@ -35,14 +36,29 @@ impl Directories {
         ]))
     }
 
+    /// How buckets stand in the table, in the same order; their partitions must have `wanted` buckets
+    /// \[W-2].
+    pub(crate) async fn views(
+        &self,
+        views: &dyn BucketViews,
+        keys: &[GroupKey],
+        wanted: i32,
+    ) -> Result<Vec<BucketView>> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let count = keys.len();
+        let found = views.views(keys).await;
+        let found = found.map_err(|source| WriterError::Views { count, source })?;
+        let mut found = found.into_iter();
+        keys.iter()
+            .map(|key| self.checked(key, found.next(), wanted))
+            .collect()
+    }
+
     /// The view that was asked for, where it is of that bucket and its partition has `wanted` buckets
     /// \[W-2].
-    pub(crate) fn checked(
-        &self,
-        key: &GroupKey,
-        view: Option<BucketView>,
-        wanted: i32,
-    ) -> Result<BucketView> {
+    fn checked(&self, key: &GroupKey, view: Option<BucketView>, wanted: i32) -> Result<BucketView> {
         let view = view.filter(|view| view.bucket == key.bucket && view.partition == key.partition);
         let Some(view) = view else {
             return Err(WriterError::Config(

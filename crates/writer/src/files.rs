@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::record_batch::RecordBatch;
-use tidegate_datafile::{Dictionaries, FileEncoder, FilePlan, KeyedMeta};
+use tidegate_datafile::{Dictionaries, FileEncoder, FilePlan, KeyedMeta, slice_bytes};
 use tidegate_model::layout::DataFileName;
 use tidegate_model::options::DataFileOptions;
 use tidegate_model::{BinaryRow, DataFileMeta, FileSource, Level, SchemaId, SimpleStats};
@@ -17,6 +17,20 @@ use crate::error::{Result, WriterError};
 use crate::route::GroupId;
 use crate::settings::Clock;
 use crate::uploads::{Ended, Sending, Uploads};
+
+/// Most rows given to an encoder at once.
+const STEP_ROWS: usize = 16_384;
+
+/// Parts of a file's target size that are given to an encoder at once, which is how exactly files end
+/// there.
+const STEPS_PER_FILE: u64 = 8;
+
+/// Rows to give to an encoder at once.
+pub(crate) fn step_rows(rows: &RecordBatch, target_size: u64) -> usize {
+    let row_bytes = (slice_bytes(rows) / rows.num_rows().max(1)).max(1);
+    let step_bytes = usize::try_from(target_size / STEPS_PER_FILE).unwrap_or(usize::MAX);
+    (step_bytes / row_bytes).clamp(1, STEP_ROWS)
+}
 
 /// What all files of a writer share.
 #[derive(Debug)]

@@ -58,7 +58,6 @@
 mod append;
 mod assign;
 mod budget;
-mod core;
 mod directories;
 mod error;
 mod files;
@@ -70,7 +69,7 @@ mod reorder;
 mod route;
 mod settings;
 mod spill;
-mod standing;
+mod taking;
 mod uploads;
 mod views;
 mod worker;
@@ -81,9 +80,9 @@ pub mod fuzzing;
 
 pub use append::AppendWriter;
 pub use budget::{BudgetMetrics, BudgetShare, MemoryBudget, Reservation};
-pub use core::WriterMetrics;
 pub use error::{Result, WriterError};
 pub use keyed::{Compactor, KeyedWriter};
 pub use route::{ChannelRouter, GroupId, GroupKey, Routed, RoutedGroup, Router};
 pub use settings::{Clock, SystemClock, WriterOptions};
+pub use taking::WriterMetrics;
 pub use views::{BucketHashes, BucketViews};

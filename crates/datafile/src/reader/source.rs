@@ -36,6 +36,33 @@ impl ReadAt for Bytes {
     }
 }
 
+/// An object whose bytes a function gets, for stores that this crate does not know.
+pub fn ranges<Get, Got, E>(get: Get) -> impl ReadAt
+where
+    Get: Fn(Range<u64>) -> Got + Send + Sync,
+    Got: Future<Output = Result<Bytes, E>> + Send + 'static,
+    E: Into<Box<dyn StdError + Send + Sync>> + 'static,
+{
+    Ranges(get)
+}
+
+struct Ranges<Get>(Get);
+
+impl<Get, Got, E> ReadAt for Ranges<Get>
+where
+    Get: Fn(Range<u64>) -> Got + Send + Sync,
+    Got: Future<Output = Result<Bytes, E>> + Send + 'static,
+    E: Into<Box<dyn StdError + Send + Sync>> + 'static,
+{
+    fn read_at(
+        &self,
+        range: Range<u64>,
+    ) -> BoxFuture<'_, Result<Bytes, Box<dyn StdError + Send + Sync>>> {
+        let got = (self.0)(range);
+        async move { got.await.map_err(Into::into) }.boxed()
+    }
+}
+
 /// The part `range` of an object of which `bytes` begin at `start`.
 fn within(bytes: &Bytes, start: u64, range: &Range<u64>) -> Option<Bytes> {
     let from = usize::try_from(range.start.checked_sub(start)?).ok()?;

@@ -17,10 +17,10 @@ const HASH: &str = "HASH";
 impl KeyedWriter {
     /// Reads the hash indexes of partitions that rows come for the first time.
     pub(super) async fn read_hashes(&mut self, values: &RecordBatch) -> Result<()> {
-        for partition in self.router.unknown_partitions(values)? {
+        for partition in self.taking.router.unknown_partitions(values)? {
             let found = self.views.hashes(&partition).await;
             let found = found.map_err(|source| WriterError::Views { count: 1, source })?;
-            self.router.adopt(partition, found);
+            self.taking.router.adopt(partition, found);
         }
         Ok(())
     }
@@ -29,14 +29,14 @@ impl KeyedWriter {
     pub(super) async fn write_hashes(
         &mut self,
     ) -> Result<Vec<(BinaryRow, BucketId, IndexFileMeta)>> {
-        let Some(assigners) = self.router.assigners() else {
+        let Some(assigners) = self.taking.router.assigners() else {
             return Ok(Vec::new());
         };
         let changed = assigners.changed();
         let mut metas = Vec::with_capacity(changed.len());
         let mut sent = Vec::with_capacity(changed.len());
         // The run's prefix stands behind that of data files.
-        let run = self.prefix.strip_prefix(&self.files.table.prefix);
+        let run = self.prefix.strip_prefix(&self.taking.files.table.prefix);
         let stem = format!("index-{}{}", run.unwrap_or(&self.prefix), Uuid::new_v4());
         for (n, (partition, bucket, hashes)) in changed.into_iter().enumerate() {
             let bytes = assign::encode(&hashes);
@@ -55,10 +55,10 @@ impl KeyedWriter {
                 },
             ));
             let path = format!("{}/{name}", layout::INDEX_DIR);
-            let charge = self.share.take(bytes.len());
-            let mut sending = self.uploads.begin(path);
-            sending.push(&self.uploads, Bytes::from(bytes), charge);
-            sent.push(sending.end(&self.uploads).confirmed());
+            let charge = self.taking.share.take(bytes.len());
+            let mut sending = self.taking.uploads.begin(path);
+            sending.push(&self.taking.uploads, Bytes::from(bytes), charge);
+            sent.push(sending.end(&self.taking.uploads).confirmed());
         }
         try_join_all(sent).await?;
         Ok(metas)

@@ -1,14 +1,11 @@
 //! Rows out of the data files that a compaction takes in.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::record_batch::RecordBatch;
-use bytes::Bytes;
-use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt};
-use tidegate_datafile::{FileReader, ReadAt, ReadPlan, key_value_fields};
+use tidegate_datafile::{FileReader, ReadPlan, key_value_fields, ranges};
 use tidegate_model::{DataFileMeta, SchemaId, TableSchema, layout};
 use tidegate_storage::Store;
 
@@ -87,10 +84,11 @@ impl Inputs {
         };
         let size = u64::try_from(file.file_size).unwrap_or(0);
         let charge = share.take(usize::try_from(size).unwrap_or(READ_BYTES).min(READ_BYTES));
-        let source = Arc::new(Object {
-            store: self.store.clone(),
-            path: path.clone(),
-        });
+        let (store, object) = (self.store.clone(), path.clone());
+        let source = Arc::new(ranges(move |range| {
+            let (store, object) = (store.clone(), object.clone());
+            async move { store.get_range(&object, range).await }
+        }));
         let url = self.store.url_of(&path);
         let reader = FileReader::open(&url, size, source, &plan).await;
         let reader = reader.map_err(&failed)?;
@@ -107,20 +105,5 @@ impl std::fmt::Debug for Inputs {
         f.debug_struct("Inputs")
             .field("table", &self.store.url())
             .finish_non_exhaustive()
-    }
-}
-
-/// An object of a store as the source of a data file's bytes.
-struct Object {
-    store: Store,
-    path: String,
-}
-
-impl ReadAt for Object {
-    fn read_at(
-        &self,
-        range: Range<u64>,
-    ) -> BoxFuture<'_, Result<Bytes, Box<dyn std::error::Error + Send + Sync>>> {
-        Box::pin(async move { Ok(self.store.get_range(&self.path, range).await?) })
     }
 }

@@ -4,9 +4,8 @@ use arrow::record_batch::RecordBatch;
 use tidegate_datafile::Dictionaries;
 use tidegate_model::{FileSource, Level};
 
-use crate::core::step_rows;
 use crate::error::Result;
-use crate::files::{Files, Finished, OpenFile};
+use crate::files::{Files, Finished, OpenFile, step_rows};
 use crate::route::GroupId;
 use crate::uploads::Uploads;
 

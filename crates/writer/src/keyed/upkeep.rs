@@ -17,15 +17,16 @@ use uuid::Uuid;
 use super::compaction::{Compacted, Compactor, Shop};
 use super::inputs::{Inputs, readable};
 use super::tree::Tree;
-use super::{KeyedWriter, LostTree, Of};
+use super::{KeyedWriter, LostTree};
 use crate::error::{Result, WriterError};
 use crate::files::Files;
 use crate::route::GroupKey;
+use crate::taking::{Of, delete};
 use crate::uploads::{Uploads, part_bytes};
 
 impl KeyedWriter {
     fn compaction_names(&self) -> DataFileName {
-        let table = &self.files.table;
+        let table = &self.taking.files.table;
         DataFileName::new(
             &self.prefix,
             &Uuid::new_v4().to_string(),
@@ -37,31 +38,35 @@ impl KeyedWriter {
 
     /// Compactions write files of their own names, on the share of the compaction thread.
     pub(super) fn new_shop(&self, compactor: Compactor) -> Arc<Shop> {
-        let part_bytes = part_bytes(&self.store, compactor.share.allowance());
+        let part_bytes = part_bytes(&self.taking.store, compactor.share.allowance());
         let files = Files {
-            plan: self.files.plan.clone(),
-            schema_id: self.files.schema_id,
-            partition_keys: self.files.partition_keys.clone(),
+            plan: self.taking.files.plan.clone(),
+            schema_id: self.taking.files.schema_id,
+            partition_keys: self.taking.files.partition_keys.clone(),
             names: self.compaction_names(),
             next: AtomicU64::new(0),
-            table: self.files.table.clone(),
+            table: self.taking.files.table.clone(),
             share: Arc::clone(&compactor.share),
-            clock: Arc::clone(&self.files.clock),
-            encoder_bytes: self.files.encoder_bytes,
+            clock: Arc::clone(&self.taking.files.clock),
+            encoder_bytes: self.taking.files.encoder_bytes,
             part_bytes,
         };
-        let (store, runtime) = (self.store.clone(), self.runtime.clone());
+        let (store, runtime) = (self.taking.store.clone(), self.taking.runtime.clone());
         Arc::new(Shop {
             uploads: Uploads::new(
                 store.clone(),
                 runtime.clone(),
-                self.options.requests,
+                self.taking.options.requests,
                 part_bytes,
             ),
             compactor,
             files: Arc::new(files),
             changelog: self.told.clone(),
-            inputs: Inputs::new(store, Arc::clone(&self.schema), Arc::clone(&self.views)),
+            inputs: Inputs::new(
+                store,
+                Arc::clone(&self.taking.schema),
+                Arc::clone(&self.views),
+            ),
             cancelled: AtomicBool::new(false),
             spec: self.spec.clone(),
             schema: self.batches.clone(),
@@ -85,7 +90,7 @@ impl KeyedWriter {
                 return Ok(());
             };
             let compacted = result?;
-            self.metrics.compactions += 1;
+            self.taking.metrics.compactions += 1;
             let tree = self.buckets.get_mut(&key).and_then(|b| b.tree.as_mut());
             let Some(tree) = tree else {
                 if let Some(lost) = self.buckets.get_mut(&key).and_then(|b| b.lost.as_mut()) {
@@ -102,7 +107,7 @@ impl KeyedWriter {
 
     /// A compaction is done whose bucket was given up meanwhile.
     async fn remove_forsaken(&mut self, key: &GroupKey, compacted: &Compacted) {
-        let Ok(directory) = self.directories.of(key) else {
+        let Ok(directory) = self.taking.directories.of(key) else {
             return;
         };
         let lifted = |f: &&DataFileMeta| {
@@ -150,7 +155,7 @@ impl KeyedWriter {
             let complete =
                 newest.is_some_and(|name| view.files.iter().any(|f| f.file_name == *name));
             if complete {
-                let directory = self.directories.of(&key)?;
+                let directory = self.taking.directories.of(&key)?;
                 let tree = Tree::open(directory, view.files, &self.order, &self.compacting)?;
                 (bucket.tree, bucket.lost) = (Some(tree), None);
             }
@@ -163,7 +168,7 @@ impl KeyedWriter {
         let Some(shop) = self.shop.clone().filter(|_| !paths.is_empty()) else {
             return;
         };
-        let answers = self.store.delete_many(&paths).await;
+        let answers = self.taking.store.delete_many(&paths).await;
         for (path, answer) in paths.iter().zip(answers) {
             if let Err(error) = answer {
                 tracing::warn!(%path, %error, "an intermediate file of a compaction stays behind");
@@ -184,7 +189,7 @@ impl KeyedWriter {
             trees.any(|tree| tree.busy && tree.stalls())
         };
         while stalls(self) && !self.running.is_empty() {
-            self.metrics.stalls += 1;
+            self.taking.metrics.stalls += 1;
             self.collect(true).await?;
         }
         Ok(())
@@ -200,7 +205,7 @@ impl KeyedWriter {
         if tree.busy || !tree.files().all(readable) {
             return Ok(());
         }
-        let millis = self.options.clock.local_millis();
+        let millis = self.taking.options.clock.local_millis();
         let hour = millis.div_euclid(3_600_000).rem_euclid(24) as u8;
         let Some(pick) = tree.pick(full || self.lifts_all, Now { millis, hour }) else {
             return Ok(());
@@ -226,8 +231,13 @@ impl KeyedWriter {
             return Ok(());
         }
         let mut flushed: HashMap<GroupKey, Vec<DataFileMeta>> = HashMap::new();
-        for file in self.durable.iter().filter(|file| file.of == Of::Data) {
-            if let Some(key) = self.router.key(file.group) {
+        for file in self
+            .taking
+            .durable
+            .iter()
+            .filter(|file| file.of == Of::Data)
+        {
+            if let Some(key) = self.taking.router.key(file.group) {
                 flushed
                     .entry(key.clone())
                     .or_default()
@@ -250,7 +260,7 @@ impl KeyedWriter {
         let at_end = self.ended;
         let due = self
             .full_every
-            .is_some_and(|every| at_end || (self.prepares + 1).is_multiple_of(every));
+            .is_some_and(|every| at_end || (self.taking.prepares + 1).is_multiple_of(every));
         if due {
             let owed: Vec<GroupKey> = std::mem::take(&mut self.owed).into_iter().collect();
             return self.compact_now(&owed, true).await;
@@ -289,7 +299,7 @@ impl KeyedWriter {
     /// # Errors
     /// As [`KeyedWriter::prepare`]; [`WriterError::Config`] where the table is `write-only`.
     pub async fn compact(&mut self, keys: &[GroupKey], full: bool) -> Result<()> {
-        self.check()?;
+        self.taking.check()?;
         if self.shop.is_none() {
             return Err(WriterError::Config(
                 "option 'write-only' = 'true': this writer does not compact; set it to false for it"
@@ -298,7 +308,7 @@ impl KeyedWriter {
         }
         self.open_buckets(keys).await?;
         let result = self.compact_now(keys, full).await;
-        self.fail_on_error(result)
+        self.taking.fail_on_error(result)
     }
 
     /// What compactions did in each bucket since the last barrier, handed over now.
@@ -342,6 +352,6 @@ impl KeyedWriter {
         }
         self.owed.clear();
         self.shop = Some(self.new_shop(shop.compactor.clone()));
-        super::delete(&self.store, &begun).await
+        delete(&self.taking.store, &begun).await
     }
 }

@@ -1,4 +1,4 @@
-//! The working half of a writer: runs on the thread of [`crate::worker`], one job at a time.
+//! The working half of an append writer: runs on the thread of [`crate::worker`], one job at a time.
 //!
 //! Owns the open files, the spilled runs and the decision which rows go where: into an open
 //! encoder, to local disk, or into a file that is finished at once. Does no asynchronous work; bytes
@@ -11,20 +11,15 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use tidegate_datafile::{Dictionaries, slice_bytes};
 
+use super::standing::AppendStanding;
 use crate::budget::Reservation;
 use crate::error::{Result, WriterError};
-use crate::files::{Files, Finished, OpenFile};
+use crate::files::{Files, Finished, OpenFile, step_rows};
 use crate::generation::{Generation, Part};
 use crate::route::GroupId;
 use crate::spill::{Cursor, Run, RunWriter};
+use crate::taking::{Core, Drain, Of, Put, SpillMetrics};
 use crate::uploads::Uploads;
-
-/// Most rows given to an encoder at once.
-const STEP_ROWS: usize = 16_384;
-
-/// Parts of a file's target size that are given to an encoder at once, which is how exactly files end
-/// there.
-const STEPS_PER_FILE: u64 = 8;
 
 /// Rows looked at to choose dictionaries.
 const SAMPLE_ROWS: usize = 8192;
@@ -32,36 +27,14 @@ const SAMPLE_ROWS: usize = 8192;
 /// Rows that become one batch before they are encoded, where they come in small pieces.
 const MERGE_ROWS: usize = 8192;
 
-/// Numbers of one writer since it was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WriterMetrics {
-    /// Rows taken.
-    pub rows: u64,
-    /// Files handed over.
-    pub files: u64,
-    /// Bytes of these files.
-    pub bytes: u64,
-    /// Runs written to local disk.
-    pub spilled_runs: u64,
-    /// Bytes written to local disk.
-    pub spilled_bytes: u64,
-    /// Compactions that were done.
-    pub compactions: u64,
-    /// How often a barrier waited for a compaction because a bucket had too many sorted runs.
-    pub stalls: u64,
-    /// How often everything was closed before the barrier, because the spill disk was full: each
-    /// costs one more file per partition and bucket.
-    pub early_hand_overs: u64,
-}
-
 /// State of a writer that its jobs work on.
 #[derive(Debug)]
-pub(crate) struct Core {
-    pub(crate) files: Arc<Files>,
-    pub(crate) uploads: Uploads,
-    pub(crate) groups: Vec<Group>,
-    pub(crate) finished: Vec<Finished>,
-    pub(crate) metrics: WriterMetrics,
+pub(crate) struct AppendCore {
+    files: Arc<Files>,
+    uploads: Uploads,
+    groups: Vec<Group>,
+    finished: Vec<Finished>,
+    spilled: SpillMetrics,
     runs: Vec<Run>,
     /// Index of the runs.
     runs_charge: Reservation,
@@ -79,9 +52,9 @@ pub(crate) struct Core {
 #[derive(Debug)]
 pub(crate) struct Group {
     /// `partition/bucket-n`, below the table.
-    pub(crate) directory: String,
+    directory: String,
     /// The next row's.
-    pub(crate) next_sequence: i64,
+    next_sequence: i64,
     open: Option<OpenFile>,
     /// The file is small and there is no memory to let it grow: rows wait on disk.
     frozen: bool,
@@ -103,32 +76,12 @@ impl Group {
     }
 
     /// True where rows go straight into an encoder.
-    pub(crate) fn takes_rows(&self) -> bool {
+    fn takes_rows(&self) -> bool {
         self.open.is_some() && !self.frozen
     }
 }
 
-/// What became of a generation.
-#[derive(Debug)]
-pub(crate) enum Flushed {
-    /// Its rows are in encoders or on disk.
-    Done,
-    /// The disk has no room; everything must be handed over early.
-    DiskFull(Generation),
-}
-
-/// Handing everything over, step by step.
-#[derive(Debug)]
-pub(crate) struct Drain {
-    generation: Generation,
-    order: Vec<GroupId>,
-    next: usize,
-    cursors: Vec<Cursor>,
-    /// One decoded block per run.
-    _blocks: Reservation,
-}
-
-impl Core {
+impl AppendCore {
     pub(crate) fn new(
         files: Arc<Files>,
         uploads: Uploads,
@@ -141,7 +94,7 @@ impl Core {
             uploads,
             groups: Vec::new(),
             finished: Vec::new(),
-            metrics: WriterMetrics::default(),
+            spilled: SpillMetrics::default(),
             runs: Vec::new(),
             spill_directory,
             spill_limit,
@@ -149,6 +102,21 @@ impl Core {
             dictionaries: None,
             frozen: false,
         }
+    }
+
+    /// Which groups take rows straight into an encoder, in their order.
+    pub(crate) fn open_groups(&self) -> impl Iterator<Item = bool> {
+        self.groups.iter().map(Group::takes_rows)
+    }
+
+    /// Numbers begin at 0 again.
+    pub(crate) fn number_anew(&mut self) {
+        self.groups.iter_mut().for_each(|g| g.next_sequence = 0);
+    }
+
+    /// Only while nothing of any group waits.
+    pub(crate) fn forget_groups(&mut self) {
+        self.groups.clear();
     }
 
     /// Memory for open encoders, half of what the writer may hold.
@@ -184,76 +152,6 @@ impl Core {
 
     fn block_bytes(&self) -> usize {
         (self.files.share.allowance() / 512).clamp(16 << 10, 1 << 20)
-    }
-
-    /// Puts the rows of a generation into encoders where there is room for these, and the rest to
-    /// local disk.
-    pub(crate) fn flush(&mut self, mut generation: Generation) -> Result<Flushed> {
-        generation.sort();
-        self.choose_dictionaries(&generation);
-        let row_bytes = generation.row_bytes();
-        let chosen = self.choose(&generation);
-        let mut spill: Vec<&[Part]> = Vec::new();
-        let mut spill_rows = 0;
-        for (group, parts) in generation.groups() {
-            let rows: usize = parts.iter().map(Part::rows).sum();
-            if self.group(group).is_some_and(Group::takes_rows)
-                || chosen.binary_search(&group).is_ok()
-            {
-                self.encode(group, &generation, parts)?;
-                continue;
-            }
-            let target = self.files.table.target_size;
-            let waiting = self.group(group).map_or(0, |g| g.spilled_bytes);
-            if (waiting + rows * row_bytes) as u64 >= target
-                || (rows as u64 >= self.files.table.target_rows)
-            {
-                self.write_out(group, &generation, parts)?;
-                continue;
-            }
-            spill_rows += rows;
-            spill.push(parts);
-        }
-        if spill.is_empty() {
-            return Ok(Flushed::Done);
-        }
-        let on_disk: u64 = self.runs.iter().map(Run::bytes).sum();
-        let full = on_disk + (spill_rows * row_bytes) as u64 > self.spill_limit;
-        let written = match full {
-            true => None,
-            false => match self.spill(&generation, &spill, row_bytes) {
-                Ok(run) => Some(run),
-                Err(WriterError::Spill { source, .. })
-                    if source.kind() == std::io::ErrorKind::StorageFull =>
-                {
-                    None
-                }
-                Err(error) => return Err(error),
-            },
-        };
-        let Some(run) = written else {
-            // The rows that were encoded already must not be encoded again.
-            let left: Vec<Part> = spill.into_iter().flatten().copied().collect();
-            generation.keep(left);
-            return Ok(Flushed::DiskFull(generation));
-        };
-        for parts in spill {
-            let rows: usize = parts.iter().map(Part::rows).sum();
-            if let Some(group) = parts
-                .first()
-                .and_then(|p| self.groups.get_mut(p.group.index()))
-            {
-                group.spilled_bytes += rows * row_bytes;
-            }
-        }
-        self.metrics.spilled_runs += 1;
-        self.metrics.spilled_bytes += run.bytes();
-        self.runs.push(run);
-        drop(generation);
-        self.merge_runs()?;
-        self.runs_charge
-            .resize(self.runs.iter().map(Run::memory).sum());
-        Ok(Flushed::Done)
     }
 
     fn group(&self, group: GroupId) -> Option<&Group> {
@@ -483,16 +381,104 @@ impl Core {
         }
         merged.push(&groups, &chunks)?;
         let merged = merged.finish()?;
-        self.metrics.spilled_runs += 1;
-        self.metrics.spilled_bytes += merged.bytes();
+        self.spilled.runs += 1;
+        self.spilled.bytes += merged.bytes();
         self.runs = vec![merged];
         // What was consumed before is not in the merged run.
         self.groups.iter_mut().for_each(|g| g.first_run = 0);
         Ok(())
     }
+}
 
-    /// Begins handing everything over.
-    pub(crate) fn begin_drain(&mut self, mut generation: Generation) -> Drain {
+impl Core for AppendCore {
+    type Group = Group;
+    type Cursors = Vec<Cursor>;
+    type Standing = AppendStanding;
+
+    fn admit(&mut self, groups: &mut Vec<Group>) {
+        self.groups.append(groups);
+    }
+
+    fn finished(&mut self) -> Vec<(Of, Finished)> {
+        let files = self.finished.drain(..);
+        files.map(|file| (Of::Data, file)).collect()
+    }
+
+    fn spilled(&self) -> SpillMetrics {
+        self.spilled
+    }
+
+    /// Puts the rows of a generation into encoders where there is room for these, and the rest to
+    /// local disk.
+    fn put(&mut self, mut generation: Generation) -> Result<Put> {
+        generation.sort();
+        self.choose_dictionaries(&generation);
+        let row_bytes = generation.row_bytes();
+        let chosen = self.choose(&generation);
+        let mut spill: Vec<&[Part]> = Vec::new();
+        let mut spill_rows = 0;
+        for (group, parts) in generation.groups() {
+            let rows: usize = parts.iter().map(Part::rows).sum();
+            if self.group(group).is_some_and(Group::takes_rows)
+                || chosen.binary_search(&group).is_ok()
+            {
+                self.encode(group, &generation, parts)?;
+                continue;
+            }
+            let target = self.files.table.target_size;
+            let waiting = self.group(group).map_or(0, |g| g.spilled_bytes);
+            if (waiting + rows * row_bytes) as u64 >= target
+                || (rows as u64 >= self.files.table.target_rows)
+            {
+                self.write_out(group, &generation, parts)?;
+                continue;
+            }
+            spill_rows += rows;
+            spill.push(parts);
+        }
+        if spill.is_empty() {
+            return Ok(Put::Done);
+        }
+        let on_disk: u64 = self.runs.iter().map(Run::bytes).sum();
+        let full = on_disk + (spill_rows * row_bytes) as u64 > self.spill_limit;
+        let written = match full {
+            true => None,
+            false => match self.spill(&generation, &spill, row_bytes) {
+                Ok(run) => Some(run),
+                Err(WriterError::Spill { source, .. })
+                    if source.kind() == std::io::ErrorKind::StorageFull =>
+                {
+                    None
+                }
+                Err(error) => return Err(error),
+            },
+        };
+        let Some(run) = written else {
+            // The rows that were encoded already must not be encoded again.
+            let left: Vec<Part> = spill.into_iter().flatten().copied().collect();
+            generation.keep(left);
+            return Ok(Put::Full(generation));
+        };
+        for parts in spill {
+            let rows: usize = parts.iter().map(Part::rows).sum();
+            if let Some(group) = parts
+                .first()
+                .and_then(|p| self.groups.get_mut(p.group.index()))
+            {
+                group.spilled_bytes += rows * row_bytes;
+            }
+        }
+        self.spilled.runs += 1;
+        self.spilled.bytes += run.bytes();
+        self.runs.push(run);
+        drop(generation);
+        self.merge_runs()?;
+        self.runs_charge
+            .resize(self.runs.iter().map(Run::memory).sum());
+        Ok(Put::Done)
+    }
+
+    fn begin_drain(&mut self, mut generation: Generation) -> Drain<Vec<Cursor>> {
         generation.sort();
         self.choose_dictionaries(&generation);
         // Open files first: they hold memory.
@@ -513,11 +499,9 @@ impl Core {
         }
     }
 
-    /// Finishes files until `bytes` of them wait to be sent or `files` were finished. True when
-    /// nothing is left.
-    pub(crate) fn drain(&mut self, drain: &mut Drain, bytes: usize, files: usize) -> Result<bool> {
+    fn drain(&mut self, drain: &mut Drain<Vec<Cursor>>, bytes: usize, most: usize) -> Result<bool> {
         let (mut done_bytes, mut done_files) = (0, 0);
-        while done_bytes < bytes && done_files < files && (done_files == 0 || self.files.has_room())
+        while done_bytes < bytes && done_files < most && (done_files == 0 || self.files.has_room())
         {
             let Some(group) = drain.order.get(drain.next).copied() else {
                 self.runs.clear();
@@ -577,13 +561,6 @@ fn write_block(run: &mut RunWriter, generation: &Generation, block: &mut Vec<Par
     })?;
     block.clear();
     run.push(&groups, &chunks)
-}
-
-/// Rows to give to an encoder at once.
-pub(crate) fn step_rows(rows: &RecordBatch, target_size: u64) -> usize {
-    let row_bytes = (slice_bytes(rows) / rows.num_rows().max(1)).max(1);
-    let step_bytes = usize::try_from(target_size / STEPS_PER_FILE).unwrap_or(usize::MAX);
-    (step_bytes / row_bytes).clamp(1, STEP_ROWS)
 }
 
 /// Small pieces that become batches worth encoding.
