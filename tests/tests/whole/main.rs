@@ -20,6 +20,7 @@ mod exits;
 mod hostile;
 mod inputs;
 mod keyed;
+mod keyed_kills;
 mod keyed_reads;
 mod labs;
 mod outages;
