@@ -7,6 +7,7 @@
     reason = "helpers of tests fail by panicking, with the place"
 )]
 
+mod a_row_lands;
 mod altered;
 mod case_list;
 mod cases;
