@@ -12,6 +12,7 @@ mod altered;
 mod case_list;
 mod cases;
 mod cases_columns;
+mod cases_keyed;
 mod cases_takeover;
 mod chaos;
 mod crashes;
