@@ -4,7 +4,10 @@
 //! After some kills each time the job ends well and everything is judged: by a map, by the fold of the
 //! changes, by the bytes of the table's folder and by `verify`.
 
-use tidegate_tests::keyed::{Changes, Content, Told, folded, job, job_of, sequences_apart, whole};
+use tidegate_test_services::{S3Server, cache_dir};
+use tidegate_tests::keyed::{
+    Changes, Content, Told, folded, job, job_of, judged, sequences_apart, whole,
+};
 use tidegate_tests::lab::{Lab, Running};
 
 /// Places of a checkpoint, the later ones also between its halves: publishing comes twice where there is a
@@ -22,6 +25,8 @@ const PLACES: [(&str, u64); 8] = [
 
 /// Of a compaction, which takes no checkpoints.
 const COMPACTION: [(&str, u64); 2] = [("before-publish", 1), ("published", 1)];
+
+const COMPACT: [&str; 3] = ["compact", "shop.orders", "--full"];
 
 fn place(draw: &mut Changes, places: &[(&str, u64)]) -> String {
     let (name, most) = places[draw.random(places.len() as u64) as usize];
@@ -55,45 +60,79 @@ fn compacted(lab: &Lab) {
 }
 
 /// Kills one job so many times, judging after every eighth.
-fn killed_in_turn(options: &str, told: Told, kills: usize, seed: u64) {
-    let lab = Lab::new();
-    job(&lab, options);
+fn killed_in_turn(lab: &Lab, options: &str, told: Told, kills: usize, seed: u64) {
+    job(lab, options);
     let mut changes = Changes::new(seed);
     let (mut died, mut judged) = (0, 0);
     while died < kills {
-        changes.file(&lab, "in", 50);
+        changes.file(lab, "in", 50);
         let at = place(&mut changes, &PLACES);
-        died += usize::from(killed(start(&lab, &["run", "job.yaml"], &at)));
+        died += usize::from(killed(start(lab, &["run", "job.yaml"], &at)));
         if died / 8 > judged || died == kills {
             judged = died / 8;
             // A run that brings rows removes what those before it left.
-            changes.file(&lab, "in", 10);
+            changes.file(lab, "in", 10);
             lab.run(&[]).expect(0);
-            whole(&lab, &changes.content);
-            sequences_apart(&lab);
+            whole(lab, &changes.content);
+            sequences_apart(lab);
         }
     }
     if told == Told::Rows {
         // What the top level does not have yet is not told yet.
-        let warehouse = lab.warehouse();
-        let arguments = ["compact", "shop.orders", "-w", &warehouse, "--full"];
-        lab.tidegate(&arguments).expect(0);
-        whole(&lab, &changes.content);
+        lab.start_on(&COMPACT, &[]).wait().expect(0);
+        whole(lab, &changes.content);
     }
-    assert_eq!(folded(&lab, told), changes.content, "{died} kills");
-    compacted(&lab);
+    assert_eq!(folded(lab, told), changes.content, "{died} kills");
+    compacted(lab);
 }
 
 #[test]
 fn keyed_killed_50_times_in_fixed_buckets_with_an_input_changelog() {
     let options = ", bucket: 2, changelog-producer: input";
-    killed_in_turn(options, Told::Records, 50, 21);
+    killed_in_turn(&Lab::new(), options, Told::Records, 50, 21);
 }
 
 #[test]
 fn keyed_killed_50_times_in_dynamic_buckets_with_full_compactions() {
     let options = ", dynamic-bucket.target-row-num: 15, changelog-producer: full-compaction";
-    killed_in_turn(options, Told::Rows, 50, 22);
+    killed_in_turn(&Lab::new(), options, Told::Rows, 50, 22);
+}
+
+/// Run, killed, compacted, verified and read on a real server: by the same judges.
+fn on_a_server(server: &'static S3Server, kills: usize) {
+    for (options, told) in [
+        (", bucket: 2, changelog-producer: input", Told::Records),
+        (
+            ", dynamic-bucket.target-row-num: 15, changelog-producer: full-compaction",
+            Told::Rows,
+        ),
+    ] {
+        let lab = Lab::on_s3(server);
+        killed_in_turn(&lab, options, told, kills, 51);
+        lab.start_on(&COMPACT, &[]).wait().expect(0);
+        judged(&lab);
+    }
+}
+
+#[test]
+fn keyed_jobs_killed_on_ministack_lose_and_double_nothing() {
+    on_a_server(S3Server::shared().unwrap(), 10);
+}
+
+/// Where it is installed, as `cargo xtask chaos` does.
+#[test]
+fn keyed_jobs_killed_on_versity_lose_and_double_nothing() {
+    let installed = std::fs::read_dir(cache_dir()).into_iter().flatten();
+    let mut names = installed.map(|e| e.unwrap().file_name());
+    if !names.any(|n| n.to_string_lossy().starts_with("versitygw-")) {
+        println!("SKIPPED: the Versity gateway is not installed");
+        return;
+    }
+    let place = tempfile::Builder::new()
+        .prefix("tidegate-versity-")
+        .tempdir();
+    let server = S3Server::start_versity(&place.unwrap().keep()).unwrap();
+    on_a_server(Box::leak(Box::new(server)), 10);
 }
 
 /// Both take and compact the same buckets, each its own keys.
@@ -143,8 +182,6 @@ fn a_keyed_writer_and_a_compaction_beside_it_killed_40_times_lose_and_double_not
     let mut changes = Changes::new(41);
     changes.file(&lab, "in", 50);
     lab.run(&[]).expect(0);
-    let warehouse = lab.warehouse();
-    let compact = ["compact", "shop.orders", "-w", &warehouse, "--full"];
     let (mut died, mut judged) = (0, 0);
     while died < 40 {
         changes.file(&lab, "in", 50);
@@ -153,13 +190,13 @@ fn a_keyed_writer_and_a_compaction_beside_it_killed_40_times_lose_and_double_not
             place(&mut changes, &COMPACTION),
         );
         let writer = start(&lab, &["run", "job.yaml"], &one);
-        let compactor = start(&lab, &compact, &other);
+        let compactor = lab.start_on(&COMPACT, &[("TIDEGATE_STOP_AT", &other)]);
         died += usize::from(killed(writer)) + usize::from(killed(compactor));
         if died / 10 > judged {
             judged = died / 10;
             changes.file(&lab, "in", 10);
             lab.run(&[]).expect(0);
-            lab.tidegate(&compact).expect(0);
+            lab.start_on(&COMPACT, &[]).wait().expect(0);
             whole(&lab, &changes.content);
             sequences_apart(&lab);
         }
