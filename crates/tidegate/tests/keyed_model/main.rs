@@ -10,7 +10,8 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    clippy::large_futures
+    clippy::large_futures,
+    clippy::print_stdout
 )]
 
 mod map;
