@@ -236,19 +236,24 @@ impl PaimonCommitter {
         {
             queue.push(running.framed.clone());
         }
+        // Known to have been put over and not offered since: as for one that was never offered, only a later run
+        // can have published it where history does not tell.
+        let mut put_over = None;
         while let Some(next) = queue.last().cloned() {
             if self
                 .running
                 .as_ref()
                 .is_none_or(|running| !running.is_of(&next))
             {
-                let fresh = self.take_made(&next);
+                let fresh = self.take_made(&next)
+                    || put_over.take_if(|id| *id == next.identifier).is_some();
                 let running = self.start(&next, fresh, None, empty)?;
                 self.running = Some(Box::new(running));
             }
             match self.drive().await? {
                 End::Again => {}
                 End::AgainAfter(earlier) => {
+                    put_over = Some(earlier.identifier);
                     self.owed = Some((*earlier).clone());
                     queue.push(*earlier);
                 }

@@ -93,6 +93,8 @@ pub(crate) struct Own {
     pub(crate) broken: bool,
     /// The newest of the snapshots looked at that does not say what it was built on.
     unchained: Option<SnapshotId>,
+    /// What the note names lies below a broken chain, and was put over there \[R-14].
+    note_put_over: bool,
 }
 
 impl Own {
@@ -104,7 +106,7 @@ impl Own {
     fn has_lost(&self, note: &Note) -> bool {
         let looked_at = self.floor.is_some_and(|floor| note.snapshot >= floor);
         let there = |v: &Visible| v.snapshot.id == note.snapshot && v.token.as_str() == note.token;
-        looked_at && !self.snapshots.iter().any(|(visible, _)| there(visible))
+        self.note_put_over || looked_at && !self.snapshots.iter().any(|(visible, _)| there(visible))
     }
 }
 
@@ -180,7 +182,30 @@ impl PaimonCommitter {
             high = SnapshotId(low.0 - 1);
         }
         own.snapshots.reverse();
+        if own.broken {
+            own.note_put_over = self.note_was_put_over(own.floor).await?;
+        }
         Ok(own)
+    }
+
+    /// The note names a snapshot below a broken chain: it has not expired where another one stands in its place
+    /// and the one above was not built on it. Below a hole, another one came late.
+    async fn note_was_put_over(&self, floor: Option<SnapshotId>) -> Result<bool> {
+        let noted = self.noted.as_ref();
+        let Some(note) =
+            noted.filter(|n| floor.is_some_and(|floor| n.snapshot < floor) && !n.token.is_empty())
+        else {
+            return Ok(false);
+        };
+        let meta = &self.executor.meta;
+        let there = meta.snapshot(note.snapshot).await?;
+        let above = meta.snapshot(note.snapshot.next()).await?;
+        let (Some(there), Some(above)) = (there, above) else {
+            return Ok(false);
+        };
+        let parent = above.fact()?.based_on;
+        let built_on_it = parent.is_some_and(|parent| parent.as_str() == note.token);
+        Ok(there.token.as_str() != note.token && !built_on_it)
     }
 
     pub(crate) fn view(&self, own: &Own) -> Result<JobView> {
@@ -192,7 +217,11 @@ impl PaimonCommitter {
                 Known::Tip(tip) => Some(tip.visible.snapshot.id),
                 Known::Empty | Known::Nothing => None,
             },
-            note: self.noted.as_ref().map(note_entry),
+            note: self
+                .noted
+                .as_ref()
+                .filter(|_| !own.note_put_over)
+                .map(note_entry),
         })
     }
 

@@ -27,7 +27,7 @@ use crate::settings::{EmptyCommits, Settings};
 use crate::step::{Done, Draft, Fence, Outcome, Refusal, Step, Undecided};
 use checks::LiveFor;
 use confirm::Confirming;
-use history::{Looking, SeenState};
+use history::{Hidden, Looking, SeenState};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -64,6 +64,10 @@ pub struct Attempt {
     latest: Option<LatestFact>,
     looking: Looking,
     seen: SeenState,
+    /// What stands at the upper end of the gap is not what was built on above it: that is no expiry.
+    broken: bool,
+    /// Commits of ours below it whose numbers this attempt has looked at.
+    hidden_looked: Vec<Hidden>,
     /// Ids that are gone and without which it cannot be told whether this was published.
     gap: Option<(SnapshotId, SnapshotId)>,
     live_for: LiveFor,
@@ -122,6 +126,8 @@ impl Attempt {
             latest: None,
             looking: Looking::Up,
             seen: SeenState::Unread,
+            broken: false,
+            hidden_looked: Vec::new(),
             gap: None,
             live_for: LiveFor::Conflicts,
             checked: Checked::default(),

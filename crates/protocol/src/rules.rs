@@ -47,6 +47,11 @@ rules! {
     MissingHistoryIsUnknown,
     /// \[R-6]: a snapshot of ours that stands below a gap was put there late, and is no commit.
     BelowGapIgnored,
+    /// \[R-14]: where a broken chain hides our newest commit, or the noted one, its number is looked at: it may
+    /// have been put over.
+    HiddenOwnLooked,
+    /// \[C-12]: the COMPACT half of a commit lies above its APPEND half: nothing below that can be it.
+    CompactAboveAppend,
     /// A lower end of history seen at `combine` counts only if it is still the same snapshot.
     SeenVerified,
     /// \[R-7]: files that are live already count as published.

@@ -12,10 +12,10 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use tidegate_recovery::{CheckpointRecord, JobCheckpoints, RecordKind};
 use tidegate_sink::{
-    CheckpointId, CommitContext, Committable, Committer, ErrorKind, Positions, Published, Run,
-    RunPrefix, SinkError, WriterMemory, WriterSet, mutant, probe,
+    CheckpointId, CommitContext, Committable, Committer, ErrorKind, Outcome, Positions, Published,
+    Run, RunPrefix, SinkError, WriterMemory, WriterSet, mutant, probe,
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
@@ -53,6 +53,8 @@ pub(crate) struct Begin {
     pub(crate) last_positions: Option<Positions>,
     pub(crate) published_positions: Option<Positions>,
     pub(crate) newest_published: Option<Published>,
+    /// That commit, where no version is its own and only its files tell that it is published.
+    pub(crate) by_files: Option<Committable>,
     /// A commit of this run's epoch is visible already.
     pub(crate) visible: bool,
 }
@@ -84,7 +86,6 @@ pub(crate) async fn run(parts: &Parts, mut begin: Begin, stop: StopSignal) -> Ru
     };
     let count = parts.settings.parallelism;
     let (events, inbox) = mpsc::unbounded_channel();
-    let (paused, pausing) = watch::channel(false);
     let (finished, finishing) = mpsc::unbounded_channel();
     let queue = SplitQueue::new(begin.state.begun());
     let waiting = begin.state.active.clone();
@@ -109,7 +110,6 @@ pub(crate) async fn run(parts: &Parts, mut begin: Begin, stop: StopSignal) -> Ru
             router: Arc::clone(&router),
             outputs,
             control: controlled,
-            paused: pausing.clone(),
             events: events.clone(),
             rows: parts.rows.clone(),
         };
@@ -150,7 +150,7 @@ pub(crate) async fn run(parts: &Parts, mut begin: Begin, stop: StopSignal) -> Ru
         waiting,
         alignment: Alignment::new(count, writer_count),
         controls,
-        paused,
+        paused: false,
         finished,
         done: vec![false; count],
         next_id: CheckpointId(begin.above.0 + 1),
@@ -200,7 +200,8 @@ struct Coordinator<'a> {
     waiting: BTreeMap<SplitId, Position>,
     alignment: Alignment,
     controls: Vec<mpsc::UnboundedSender<Control>>,
-    paused: watch::Sender<bool>,
+    /// Sources read nothing.
+    paused: bool,
     finished: mpsc::UnboundedSender<Split>,
     /// Which source tasks have read everything.
     done: Vec<bool>,
@@ -330,7 +331,7 @@ impl Coordinator<'_> {
         match (self.ending, self.last) {
             (Some(_), Last::NotBegun) => Some(again),
             (Some(_), _) => None,
-            (None, _) if *self.paused.borrow() => None,
+            (None, _) if self.paused => None,
             (None, _) => {
                 let next = self.last_begin + settings.checkpoints.interval?;
                 Some(
@@ -360,7 +361,7 @@ impl Coordinator<'_> {
         if self.ending.is_some() {
             self.last = Last::Running(id);
             // What is read behind the last barrier would only be given up.
-            self.paused.send_replace(true);
+            self.pause(true);
         }
     }
 
@@ -638,20 +639,29 @@ impl Coordinator<'_> {
     }
 
     /// Beyond the limit sources and new checkpoints wait; commits go on being retried.
-    fn pause_or_go_on(&self) {
+    fn pause_or_go_on(&mut self) {
         if self.ending.is_some() && self.last != Last::NotBegun {
             return;
         }
         let pause = self.commits.waiting().count() > self.parts.settings.commits.max_pending;
-        self.paused
-            .send_if_modified(|paused| std::mem::replace(paused, pause) != pause);
+        self.pause(pause);
+    }
+
+    fn pause(&mut self, pause: bool) {
+        if std::mem::replace(&mut self.paused, pause) == pause {
+            return;
+        }
+        for control in &self.controls {
+            // A task that is gone shows in the join set.
+            let _ = control.send(Control::Pause(pause));
+        }
     }
 
     fn show(&self) {
         let (active, finished) = (self.state.active.len(), self.state.finished.len());
         let running = self.alignment.running();
         self.parts.show(|progress| {
-            progress.phase = match (self.ending, *self.paused.borrow()) {
+            progress.phase = match (self.ending, self.paused) {
                 (Some(_), _) => Phase::Stopping,
                 (None, true) => Phase::Paused,
                 (None, false) => Phase::Running,
@@ -681,11 +691,23 @@ async fn open_writers(
     let Some(published) = begin.newest_published.as_ref().filter(|_| remember) else {
         return Ok(writers);
     };
-    let newest = begin.committer.history().await?.newest;
-    let stands = newest.is_some_and(|newest| {
-        let same = newest.token == published.token || published.token.is_empty();
-        newest.version > published.version || (newest.version == published.version && same)
-    });
+    let stands = if published.version == 0 && published.token.is_empty() {
+        // There is no version to look for: the files are asked again. What an earlier run has found so was in
+        // the table before this one compared.
+        match &begin.by_files {
+            Some(committable) => matches!(
+                begin.committer.commit(committable).await?,
+                Outcome::AlreadyPublished(_)
+            ),
+            None => true,
+        }
+    } else {
+        let newest = begin.committer.history().await?.newest;
+        newest.is_some_and(|newest| {
+            let same = newest.token == published.token || published.token.is_empty();
+            newest.version > published.version || (newest.version == published.version && same)
+        })
+    };
     if !stands {
         let why = format!(
             "commit {} was visible as snapshot {} and was put over before the writers had read it",

@@ -6,14 +6,16 @@
 //! but for garbage that the newest run's own record and commit prove at (2).
 
 mod other_runs;
+mod report;
 
 use tidegate_recovery::{
     CheckpointRecord, Claim, JobCheckpoints, JobStatus, RecordKind, RecoveryError, RestoreOnly,
     RunStatus, run_prefix,
 };
 use tidegate_sink::{
-    CheckpointId, CommitUser, Committer, Epoch, ErrorKind, JobHistory, JobName, Mismatch, Outcome,
-    Positions, Published, RecoveryManager, Resolution, Restored, Run, Standing, Version, mutant,
+    CheckpointId, CommitUser, Committable, Committer, Epoch, ErrorKind, JobHistory, JobName,
+    Mismatch, Outcome, Positions, Published, RecoveryManager, Resolution, Restored, Run, Standing,
+    Version, mutant,
 };
 
 use crate::error::{RecordTrouble, RuntimeError};
@@ -24,6 +26,7 @@ use crate::run::Begin;
 use crate::settings::Settings;
 use crate::source::{Boundedness, Discovery, Read, SourceState, SplitEnumerator};
 use other_runs::{earlier, left_behind, of_other_run, went_on};
+use report::{bare_report, report};
 
 /// What a start came to.
 pub(crate) enum Begun {
@@ -67,6 +70,8 @@ struct Settled {
     last_positions: Option<Positions>,
     published_positions: Option<Positions>,
     newest_published: Option<Published>,
+    /// The newest commit of the last run, where only its files tell that it is published.
+    by_files: Option<Committable>,
     /// Identifiers go on above this one.
     above: u64,
     /// A way out was taken.
@@ -253,6 +258,7 @@ async fn begin(parts: &Parts, ways: &mut Ways, first: bool) -> Result<Option<Beg
         last_positions: settled.last_positions,
         published_positions: settled.published_positions,
         newest_published: settled.newest_published,
+        by_files: settled.by_files,
         visible: settled.visible,
     };
     Ok(Some(Begun::Run(Box::new(begin))))
@@ -509,47 +515,6 @@ async fn look(
     })
 }
 
-fn bare_report(parts: &Parts, found: &Found, why: Why) -> MismatchReport {
-    let newest = found.status.newest();
-    MismatchReport {
-        job: parts.job.clone(),
-        target: parts.target.name(),
-        why,
-        checkpoint: found.record.as_ref().map(|record| record.id),
-        looked_in: parts.checkpoints.url().to_owned(),
-        registered: newest.map(|run| run.registration.checkpoints.clone()),
-        ways: Vec::new(),
-    }
-}
-
-/// With what each way out would do.
-async fn report(
-    parts: &Parts,
-    found: &Found,
-    why: Why,
-    committer: &mut dyn Committer,
-) -> MismatchReport {
-    let mut report = bare_report(parts, found, why);
-    let saved = found
-        .record
-        .as_ref()
-        .map(CheckpointRecord::saved)
-        .unwrap_or_default();
-    for way in [
-        Resolution::RollbackTable {
-            including_others: false,
-        },
-        Resolution::ContinueFromTable,
-        Resolution::AcceptDuplicates,
-    ] {
-        let plan = committer.resolve(&saved, way, true).await;
-        report
-            .ways
-            .push((way, plan.map_err(|error| error.to_string())));
-    }
-    report
-}
-
 /// Publishes what is missing, or takes a way out. The inner error is a mismatch without a way.
 async fn settle(
     parts: &Parts,
@@ -568,6 +533,7 @@ async fn settle(
                     last_positions: None,
                     published_positions: None,
                     newest_published: None,
+                    by_files: None,
                     above: 0,
                     resolved: false,
                     visible: false,
@@ -651,6 +617,15 @@ async fn restore(
         .chain(skipped)
         .max_by_key(|p| p.identifier);
     let settled_any = newest.is_some();
+    let by_files = newest
+        .as_ref()
+        .filter(|published| published.version == 0 && published.token.is_empty());
+    let by_files = by_files.and_then(|published| {
+        let mut saved = saved.committables.iter();
+        saved
+            .find(|c| c.identifier == published.identifier)
+            .cloned()
+    });
     Ok(Ok(Settled {
         positions: record.positions.clone(),
         last_positions: record.last_positions.clone(),
@@ -659,6 +634,7 @@ async fn restore(
             false => record.published_positions.clone(),
         },
         newest_published: newest.or_else(|| record.newest_published.clone()),
+        by_files,
         above: record.id.0,
         resolved: false,
         visible,
@@ -754,6 +730,7 @@ fn fresh(history: JobHistory) -> Settled {
         last_positions: history.positions.clone(),
         published_positions: history.positions,
         newest_published: history.newest,
+        by_files: None,
         above: 0,
         resolved: true,
         visible: false,

@@ -346,6 +346,12 @@ pub const UNSEEN: &[(Rule, &str, &str)] = &[
     (Rule::RetainComplete, RECORD, "records-retention.txt"),
     (Rule::RetainSavepoints, RECORD, "records-retention.txt"),
     (Rule::BelowGapIgnored, NOT_MET, "R-6-below-a-gap.txt"),
+    (Rule::HiddenOwnLooked, NOT_MET, "R-14-hidden.txt"),
+    (
+        Rule::CompactAboveAppend,
+        NOT_MET,
+        "C-12-expired-between.txt",
+    ),
     (Rule::SeenVerified, NOT_MET, "B16-history.txt"),
     (Rule::LiveCountsAsPublished, NOT_MET, "B16-history.txt"),
     (Rule::FilesExist, NOT_MET, "C-5-files-exist.txt"),

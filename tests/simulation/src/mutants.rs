@@ -79,6 +79,14 @@ const MUTANTS: &[Mutant] = &[
         Rule::OfferedAgainOnlyOnOurParent,
     ),
     rule("an empty commit makes a snapshot", Rule::EmptyIgnored),
+    rule(
+        "a commit below a broken chain not looked at",
+        Rule::HiddenOwnLooked,
+    ),
+    rule(
+        "a COMPACT half sought below its APPEND half",
+        Rule::CompactAboveAppend,
+    ),
     // recovery, decided in protocol
     rule("commits beyond the checkpoint accepted", Rule::GuardBeyond),
     rule(
@@ -127,6 +135,10 @@ const MUTANTS: &[Mutant] = &[
     switch(
         "writers opened before recovery has published",
         "writers-before-recovery",
+    ),
+    switch(
+        "a job without records taken for a new one",
+        "lost-records-are-new",
     ),
     // recovery
     switch("committed without its record", "record-skipped"),

@@ -56,6 +56,24 @@ pub fn of_script(numbers: &[u32], trace: bool) -> Report {
     play(Choices::script(numbers.to_vec()), trace)
 }
 
+/// Plays a seed twice: where the two traces differ, if they do. A trace tells every request with its order and
+/// fate, what the processes said, and the bytes of every object at the end, data files too.
+pub fn difference(seed: u64) -> Option<String> {
+    let (first, second) = (of_seed(seed, true), of_seed(seed, true));
+    let differ = first.trace.iter().zip(&second.trace).find(|(a, b)| a != b);
+    if let Some((a, b)) = differ {
+        return Some(format!("{a:?} once, {b:?} the other time"));
+    }
+    let lines = (first.trace.len(), second.trace.len());
+    if lines.0 != lines.1 || first.hash != second.hash {
+        return Some(format!(
+            "{} lines and {}, digests {:016x} and {:016x}",
+            lines.0, lines.1, first.hash, second.hash
+        ));
+    }
+    None
+}
+
 fn play(mut choices: Choices, trace: bool) -> Report {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()

@@ -312,10 +312,7 @@ impl Writer for SimWriter {
     fn prepare<'a>(&'a mut self) -> BoxFuture<'a, Result<Vec<Message>, SinkError>> {
         Box::pin(async move {
             let mut messages = Vec::new();
-            for (bucket, mut rows) in std::mem::take(&mut self.held) {
-                // Two tasks that wake in the same moment, from one `watch` channel, go on in an order of tokio's
-                // own chance: which row is first is not said by the seed.
-                rows.sort_unstable();
+            for (bucket, rows) in std::mem::take(&mut self.held) {
                 messages.push(self.message(bucket, &rows).await?);
             }
             self.unprepared.clear();

@@ -12,6 +12,7 @@
 use super::{Attempt, Checked};
 use crate::committable::Seen;
 use crate::fact::{LatestFact, SnapshotFact};
+use crate::ids::Half;
 use crate::ledger::{Covered, Entry};
 use crate::rules::Rule;
 use crate::step::{Outcome, Replacement, Step};
@@ -29,11 +30,22 @@ pub(super) enum Looking {
     Seen,
     /// Whether the newest snapshot that we saw is gone or the answer was stale.
     Stale,
+    /// What stands under the number of a commit of ours that a gap hides, and above it.
+    Hidden(Hidden),
     /// Whether the parent of a replaced snapshot of ours still stands.
     Parent {
         ours: Box<Entry>,
         by: Box<SnapshotFact>,
     },
+}
+
+/// Which commit of ours lies below a broken chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Hidden {
+    /// The newest that this committer knows to have been visible.
+    Newest,
+    /// The one that the published note names.
+    Noted,
 }
 
 /// Whether the snapshot seen at `combine` still stands.
@@ -55,6 +67,8 @@ impl Attempt {
         self.checked = Checked::default();
         self.gap = None;
         self.seen = SeenState::Unread;
+        self.broken = false;
+        self.hidden_looked.clear();
         let base = latest.base.as_ref().map(|b| b.snapshot.clone());
         self.latest = Some(latest);
         if self.is_unsure() {
@@ -124,7 +138,13 @@ impl Attempt {
     }
 
     fn look_back(&mut self) {
-        match self.need() {
+        let need = self.need();
+        if !matches!(need, Need::Read(..))
+            && let Some((which, id)) = self.hidden()
+        {
+            return self.read(Looking::Hidden(which), id, id.next());
+        }
+        match need {
             Need::Enough => {
                 self.gap = None;
                 self.decide();
@@ -133,6 +153,57 @@ impl Attempt {
             Need::Unknown(from, to) => {
                 self.gap = Some((from, to));
                 self.decide();
+            }
+        }
+    }
+
+    /// A commit of ours below a broken chain, not looked at by this attempt. Whatever is above what stands was
+    /// built on it; but it may have been put over, and what is above built on that \[R-14].
+    fn hidden(&self) -> Option<(Hidden, SnapshotId)> {
+        let from = self.ledger.covered()?.from;
+        if !self.broken || !self.rules().on(Rule::HiddenOwnLooked) {
+            return None;
+        }
+        let open = |which: &Hidden| !self.hidden_looked.contains(which);
+        [Hidden::Newest, Hidden::Noted]
+            .into_iter()
+            .filter(open)
+            .find_map(|which| {
+                let ours = self.hidden_entry(which)?;
+                (ours.id < from).then_some((which, ours.id))
+            })
+    }
+
+    fn hidden_entry(&self, which: Hidden) -> Option<&Entry> {
+        match which {
+            Hidden::Newest => self.ledger.newest(),
+            // Without an identity it was left for a commit of which only the files told.
+            Hidden::Noted => self.note().filter(|n| !n.token.as_str().is_empty()),
+        }
+    }
+
+    fn on_hidden(&mut self, which: Hidden, found: &BTreeMap<SnapshotId, SnapshotFact>) {
+        self.hidden_looked.push(which);
+        let Some(ours) = self.hidden_entry(which).cloned() else {
+            return self.look_back();
+        };
+        // Gone, it is expired. Below a hole, or below what was built on ours, another one came late.
+        let by = found.get(&ours.id).filter(|f| f.token != ours.token);
+        let child = found.get(&ours.id.next()).map(|c| c.based_on.as_ref());
+        let (Some(by), Some(parent)) = (by, child) else {
+            return self.look_back();
+        };
+        if parent == Some(&ours.token) {
+            return self.look_back();
+        }
+        match which {
+            Hidden::Newest => {
+                let chained = parent == Some(&by.token);
+                self.suspect(ours, by.clone(), chained);
+            }
+            Hidden::Noted => {
+                self.ledger.note = None;
+                self.look_back();
             }
         }
     }
@@ -184,10 +255,15 @@ impl Attempt {
     fn is_settled(&self, low: SnapshotId) -> bool {
         let ours = self.committable.identifier;
         let born = self.ledger.born.is_some_and(|born| born.next() >= low);
+        // The COMPACT half of a commit is published after its APPEND half, whoever does it.
+        let ours_half = match self.rules().on(Rule::CompactAboveAppend) {
+            true => self.half(),
+            false => Half::Append,
+        };
         let own = self
             .ledger
             .entries()
-            .any(|e| e.id >= low && e.identifier < ours);
+            .any(|e| e.id >= low && (e.identifier, e.half) < (ours, ours_half));
         let noted = self
             .note()
             .filter(|n| n.identifier <= ours)
@@ -269,6 +345,7 @@ impl Attempt {
                 },
                 None => self.rolled_back(),
             },
+            Looking::Hidden(which) => self.on_hidden(which, &found),
             Looking::Parent { ours, by } => {
                 let parent = found.get(&to).map(|f| &f.token);
                 let unchanged = parent.is_some() && parent == ours.based_on.as_ref();
@@ -348,6 +425,7 @@ impl Attempt {
                     || !self.rules().on(Rule::ChainRead)
             };
             let Some(fact) = found.get(&id).filter(real) else {
+                self.broken = found.contains_key(&id);
                 if self.rules().on(Rule::MissingHistoryIsUnknown) {
                     self.gap = Some((SnapshotId::FIRST, id));
                 } else if let Some(covered) = &mut self.ledger.covered {

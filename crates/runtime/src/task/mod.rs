@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
 use tidegate_sink::{CheckpointId, Message, Rows};
-use tokio::sync::watch;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use crate::align::SourceReport;
 use crate::source::Split;
@@ -36,6 +37,8 @@ pub(crate) struct Barrier {
 pub(crate) enum Control {
     /// Pass a barrier on and report.
     Barrier(Barrier),
+    /// Read no more, or go on.
+    Pause(bool),
 }
 
 /// What tasks tell the coordinator.
@@ -58,11 +61,12 @@ pub(crate) enum Event {
     Enumerator(Vec<u8>),
 }
 
-/// Splits that wait for a source task, in order.
+/// Splits that wait for a source task, in order. Tasks that wait for one are woken in the order in which they
+/// began to wait: one seed of the simulation is one schedule, so nothing may be left to chance.
 #[derive(Clone, Debug)]
 pub(crate) struct SplitQueue {
     inner: Arc<Mutex<Waiting>>,
-    changed: watch::Sender<()>,
+    changed: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
@@ -89,7 +93,7 @@ impl SplitQueue {
         };
         Self {
             inner: Arc::new(Mutex::new(waiting)),
-            changed: watch::Sender::new(()),
+            changed: Arc::default(),
         }
     }
 
@@ -101,7 +105,7 @@ impl SplitQueue {
         waiting.splits.extend(splits);
         waiting.complete |= complete;
         drop(waiting);
-        self.changed.send_replace(());
+        self.changed.notify_waiters();
     }
 
     pub(crate) fn take(&self) -> Taken {
@@ -113,8 +117,8 @@ impl SplitQueue {
         }
     }
 
-    /// Sees changes made after this call.
-    pub(crate) fn watch(&self) -> watch::Receiver<()> {
-        self.changed.subscribe()
+    /// Ends at the first change after it was enabled.
+    pub(crate) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
     }
 }

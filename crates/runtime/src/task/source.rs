@@ -11,7 +11,7 @@ use arrow::array::RecordBatch;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tidegate_sink::{BoxFuture, Router, Rows, probe};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use super::{Barrier, Control, Element, Event, SplitQueue, Taken};
 use crate::align::SourceReport;
@@ -27,7 +27,6 @@ pub(crate) struct SourceTask {
     pub(crate) router: Arc<dyn Router<RecordBatch>>,
     pub(crate) outputs: Vec<mpsc::Sender<Element>>,
     pub(crate) control: mpsc::UnboundedReceiver<Control>,
-    pub(crate) paused: watch::Receiver<bool>,
     pub(crate) events: mpsc::UnboundedSender<Event>,
     pub(crate) rows: RowCounter,
 }
@@ -48,7 +47,8 @@ struct Over;
 impl SourceTask {
     /// Runs until the coordinator or a writer is gone.
     pub(crate) async fn run(self) -> Result<(), RuntimeError> {
-        let mut changed = self.queue.watch();
+        let queue = self.queue.clone();
+        let mut paused = false;
         let mut state = State {
             me: self,
             report: SourceReport::default(),
@@ -59,10 +59,12 @@ impl SourceTask {
         let mut done = false;
         loop {
             let mut none_ever = false;
-            // Marked before taking, so that a split added in between wakes the wait below.
-            changed.borrow_and_update();
+            // Enabled before taking, so that a split added in between wakes the wait below.
+            let changed = queue.changed();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
             while !done && reading.len() - state.idle < limit {
-                match state.me.queue.take() {
+                match queue.take() {
                     Taken::Split(split) => reading.push(state.begin(split)),
                     Taken::NoneYet => break,
                     Taken::NoneEver => {
@@ -84,7 +86,6 @@ impl SourceTask {
                     return Ok(());
                 }
             }
-            let paused = *state.me.paused.borrow_and_update();
             let wants_more = !done && reading.len() - state.idle < limit;
             tokio::select! {
                 biased;
@@ -92,10 +93,10 @@ impl SourceTask {
                     Some(Control::Barrier(barrier)) => if state.barrier(barrier).await.is_err() {
                         return Ok(());
                     },
+                    Some(Control::Pause(pause)) => paused = pause,
                     None => return Ok(()),
                 },
-                _ = state.me.paused.changed() => {}
-                _ = changed.changed(), if wants_more => {}
+                () = changed, if wants_more => {}
                 Some((split, was_idle, read)) = reading.next(), if !paused && !reading.is_empty() => {
                     state.idle -= usize::from(was_idle);
                     let (reader, read) = read.map_err(|source| state.failed(source))?;

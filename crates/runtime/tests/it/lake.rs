@@ -1,6 +1,6 @@
 //! A target in memory that keeps every rule of the contract, and can be told to fail.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -54,6 +54,8 @@ pub struct Inner {
     /// Writers remember the state of buckets; once, the newest commit is put over by somebody else while
     /// they open.
     pub put_over_at_open: Option<bool>,
+    /// Commits that were put over once others had built on them: only their files tell of them.
+    pub by_files: BTreeSet<i64>,
     /// When writers were opened: when runs began.
     pub opened_at: Vec<tokio::time::Instant>,
     /// When writers were asked to prepare: when barriers came.
@@ -225,7 +227,9 @@ impl LakeCommitter {
     fn mine(&self) -> Vec<(usize, LakeCommit)> {
         let inner = self.lake.lock();
         let all = inner.commits.iter().cloned().enumerate();
-        all.filter(|(_, c)| c.user == self.user.as_str()).collect()
+        all.filter(|(_, c)| c.user == self.user.as_str())
+            .filter(|(_, c)| !inner.by_files.contains(&c.identifier))
+            .collect()
     }
 }
 
@@ -260,6 +264,19 @@ impl LakeCommitter {
             None => {}
         }
         let payload = Payload::of(committable);
+        if self
+            .lake
+            .lock()
+            .by_files
+            .contains(&committable.identifier.0)
+        {
+            return Ok(Outcome::AlreadyPublished(Published {
+                identifier: committable.identifier,
+                digest: Some(committable.digest),
+                version: 0,
+                token: String::new(),
+            }));
+        }
         let mine = self.mine();
         if let Some((at, there)) = mine
             .iter()
