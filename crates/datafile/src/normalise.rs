@@ -3,6 +3,7 @@
 //! Nothing is lost silently: a value that does not fit is an error that names column, row and value.
 //! Owns the checks that Parquet files cannot make later: `NOT NULL`, lengths, digits, ranges.
 
+mod default;
 mod exact;
 mod nested;
 
@@ -31,17 +32,23 @@ pub fn normalise(batch: &RecordBatch, fields: &[DataField]) -> Result<RecordBatc
 pub struct Normaliser {
     fields: Arc<[DataField]>,
     schema: SchemaRef,
+    /// What nulls of a column become.
+    defaults: Arc<[Option<ArrayRef>]>,
 }
 
 impl Normaliser {
     /// For these columns.
     ///
     /// # Errors
-    /// [`Error::UnsupportedType`] for a type that data files cannot hold.
+    /// [`Error::UnsupportedType`] for a type that data files cannot hold; [`Error::Value`] for a default
+    /// value that is none of its column's type.
     pub fn new(fields: &[DataField]) -> Result<Self> {
         let schema = Arc::new(Schema::new(arrow_fields(fields, "", Use::Rows)?));
+        let targets = fields.iter().zip(schema.fields());
+        let defaults = targets.map(|(field, target)| default::of(field, target));
         Ok(Self {
             fields: fields.into(),
+            defaults: defaults.collect::<Result<_>>()?,
             schema,
         })
     }
@@ -57,7 +64,8 @@ impl Normaliser {
     /// decimals, where no digit is lost; `LargeUtf8`, `Utf8View`, `LargeBinary`, `BinaryView`,
     /// `FixedSizeBinary`; `Date64` of whole days; times and timestamps of other units where no digit
     /// below the column's precision is lost; dictionaries of all these; large and fixed-size lists.
-    /// A local time is never taken for an instant, nor an instant for a local time (B53).
+    /// A local time is never taken for an instant, nor an instant for a local time (B53). Nulls of a column with a
+    /// default value become it \[W-21].
     ///
     /// # Errors
     /// [`Error::MissingColumn`], [`Error::UnknownColumn`], [`Error::TypeMismatch`] for the batch as a
@@ -67,17 +75,26 @@ impl Normaliser {
         if !Arc::ptr_eq(given, &self.schema) {
             self.check_names(given)?;
         }
-        let columns =
-            self.fields
-                .iter()
-                .zip(self.schema.fields())
-                .map(|(field, target)| match batch.column_by_name(&field.name) {
-                    Some(column) => column_of(field, target, column),
+        let columns = self
+            .fields
+            .iter()
+            .zip(self.schema.fields())
+            .zip(self.defaults.iter())
+            .map(
+                |((field, target), default)| match batch.column_by_name(&field.name) {
+                    Some(column) => {
+                        let column = column_of(field, target, column)?;
+                        match default {
+                            Some(default) => default::fill(&column, default),
+                            None => Ok(column),
+                        }
+                    }
                     None => Err(Error::MissingColumn {
                         column: field.name.clone(),
                         present: names(given.fields().iter().map(|f| f.name().as_str())),
                     }),
-                });
+                },
+            );
         self.batch(columns.collect::<Result<Vec<_>>>()?, batch.num_rows())
     }
 

@@ -11,7 +11,7 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType as Arrow, Field, Int8Type, TimeUnit};
 use arrow::record_batch::RecordBatch;
 use std::sync::Arc;
-use tidegate_datafile::{Error, normalise};
+use tidegate_datafile::{Error, Normaliser, normalise};
 use tidegate_model::{DataField, DataType, LogicalType as L};
 
 fn one(logical: L, array: impl Array + 'static) -> Result<ArrayRef, Error> {
@@ -327,6 +327,58 @@ fn types_without_a_place_in_parquet_files_are_refused_by_name() {
         let error = refusal(logical, NullArray::new(1));
         assert!(
             error.contains("column `c`: type") && error.contains("cannot be stored"),
+            "{error}"
+        );
+    }
+}
+
+/// As Java 1.4.2: quotes are left out, a NOT NULL column's null is refused first.
+#[test]
+fn w_21_nulls_become_the_default_of_their_column() {
+    let with = |name: &str, data_type: &str, default: &str| DataField {
+        default_value: Some(default.to_owned()),
+        ..DataField::new(name, data_type.parse().unwrap())
+    };
+    let fields = [
+        with("n", "INT", "7"),
+        with("s", "STRING", "'a b'"),
+        with("d", "DECIMAL(5,2)", "1.5"),
+        with("t", "DATE", "2024-01-31"),
+        with("b", "BOOLEAN", "yes"),
+        DataField::new("plain", "INT".parse().unwrap()),
+    ];
+    let ints = || -> ArrayRef { Arc::new(Int32Array::from(vec![None, Some(3)])) };
+    let nulls = |data_type| arrow::array::new_null_array(&data_type, 2);
+    let batch = RecordBatch::try_from_iter([
+        ("n", ints()),
+        ("s", nulls(arrow::datatypes::DataType::Utf8)),
+        ("d", nulls(arrow::datatypes::DataType::Decimal128(5, 2))),
+        ("t", nulls(arrow::datatypes::DataType::Date32)),
+        ("b", nulls(arrow::datatypes::DataType::Null)),
+        ("plain", ints()),
+    ])
+    .unwrap();
+    let filled = normalise(&batch, &fields).unwrap();
+    let text = |column: usize, row: usize| {
+        arrow::util::display::array_value_to_string(filled.column(column), row).unwrap()
+    };
+    let row: Vec<String> = (0..6).map(|column| text(column, 0)).collect();
+    assert_eq!(row, ["7", "a b", "1.50", "2024-01-31", "true", ""]);
+    assert_eq!((text(0, 1).as_str(), text(5, 1).as_str()), ("3", "3"));
+    let strict = [with("n", "INT NOT NULL", "7")];
+    let batch = RecordBatch::try_from_iter([("n", ints())]).unwrap();
+    assert!(normalise(&batch, &strict).is_err());
+    for (data_type, default) in [
+        ("INT", "x"),
+        ("TINYINT", "300"),
+        ("VARCHAR(2)", "abc"),
+        ("ARRAY<INT>", "[1]"),
+        ("TIMESTAMP_LTZ(3)", "2024-01-31 00:00:00"),
+    ] {
+        let error = Normaliser::new(&[with("c", data_type, default)]).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.contains("default value") && error.contains("c"),
             "{error}"
         );
     }

@@ -385,6 +385,21 @@ impl TableSchema {
         })
     }
 
+    /// The bucket count of a partition whose rows are distributed for the first time:
+    /// `postpone.default-bucket-num`, 1 as in the judged releases \[W-73].
+    ///
+    /// # Errors
+    /// Where the option is no number above 0.
+    pub fn postponed_buckets(&self) -> Result<i32> {
+        let key = "postpone.default-bucket-num";
+        let count = self.options.positive(key)?.unwrap_or(1);
+        i32::try_from(count).map_err(|_| Error::Option {
+            key: key.to_owned(),
+            value: count.to_string(),
+            expected: "must be a number of buckets above 0".to_owned(),
+        })
+    }
+
     /// The options with the defaults that an old schema version implies: one bucket before version
     /// 2, ORC before version 3 \[F-2.1].
     pub fn effective_options(&self) -> Options {

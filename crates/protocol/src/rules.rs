@@ -81,6 +81,8 @@ rules! {
     DeadPartsDropped,
     /// \[C-30]: a compacted part whose outputs would meet live files of their level is dropped.
     LevelsDisjoint,
+    /// \[W-73]: rows that waited for their bucket are distributed as a whole, partition by partition.
+    RewritesWhole,
     /// 10.5: what a compacted part that lost brought is deleted.
     LostOutputsDeleted,
     /// \[C-11]: an empty commit makes no snapshot unless options say so.

@@ -36,6 +36,7 @@ mod error;
 mod identity;
 mod leftovers;
 mod manager;
+mod process;
 mod record;
 mod registry;
 mod store;

@@ -19,6 +19,7 @@ use crate::create::{self, Settled};
 use crate::error::RecoveryError;
 use crate::identity::Identities;
 use crate::leftovers;
+use crate::process;
 
 /// The version that registrations and `ended` marks are written in.
 pub const REGISTRATION_VERSION: u32 = 1;
@@ -88,6 +89,9 @@ pub struct Registration {
     /// Not written by the run itself, see [`Registry::recall`].
     #[serde(default, skip_serializing_if = "is_false")]
     pub recalled: bool,
+    /// Which process of its host it is, where the system says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    process: Option<String>,
     /// Random: two processes that start at once must not write equal bytes.
     nonce: String,
 }
@@ -108,6 +112,12 @@ impl Registration {
     /// Whether its job goes on from checkpoints; a compaction does not.
     pub fn keeps_checkpoints(&self) -> bool {
         self.checkpoints != NO_CHECKPOINTS
+    }
+
+    /// True where the process of the run is known to be gone: it ran on `host`, where this process runs, and the
+    /// system does not have it any more. False where nobody can tell.
+    pub fn is_gone(&self, host: &str) -> bool {
+        self.host == host && self.process.as_deref().is_some_and(process::is_gone)
     }
 
     /// The run.
@@ -511,6 +521,7 @@ impl Registry {
                 token: on.token.clone(),
             }),
             recalled: false,
+            process: process::this(),
             nonce: self.identities.draw(),
         }
     }

@@ -74,6 +74,12 @@ impl KeyedTable {
         Ok(table)
     }
 
+    /// The same with level 0, whatever options hide it.
+    pub(crate) fn with_level_zero(mut self) -> Self {
+        self.hides_level_zero = false;
+        self
+    }
+
     /// Whether a batch read sees the rows of a file.
     pub(crate) fn shows(&self, split: &Split) -> bool {
         split.bucket != BucketId::POSTPONE

@@ -11,11 +11,11 @@ use crate::table::TableReader;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use futures::stream::BoxStream;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tidegate_datafile::arrow_schema;
 use tidegate_merge::MergeSpec;
-use tidegate_model::{DataField, SchemaId, Snapshot, TableSchema};
+use tidegate_model::{BinaryRow, BucketId, DataField, SchemaId, Snapshot, TableSchema};
 
 /// What to read of one version of a table.
 #[derive(Clone, Debug)]
@@ -54,6 +54,30 @@ impl ScanPlan {
         if let Some(what) = unreadable(&schema) {
             return Err(unsupported(what));
         }
+        let keyed = KeyedTable::of(&schema)?;
+        Self::with(table, snapshot, schema, keyed).await
+    }
+
+    /// The same, of a keyed table, files of level 0 included whatever options hide them.
+    pub(crate) async fn unsettled(
+        table: TableReader,
+        snapshot: Snapshot,
+        schema: TableSchema,
+    ) -> Result<Self> {
+        let keyed = KeyedTable::unsettled(&schema)?.map(KeyedTable::with_level_zero);
+        Self::with(table, Some(snapshot), schema, keyed).await
+    }
+
+    async fn with(
+        table: TableReader,
+        snapshot: Option<Snapshot>,
+        schema: TableSchema,
+        keyed: Option<KeyedTable>,
+    ) -> Result<Self> {
+        let unsupported = |what: String| Error::Unsupported {
+            table: table.store().url().to_owned(),
+            what,
+        };
         let mut listing = Listing::new(&table, snapshot.as_ref(), schema).await?;
         for split in &listing.splits {
             if let Some(columns) = &split.file.write_cols {
@@ -64,7 +88,6 @@ impl ScanPlan {
                 )));
             }
         }
-        let keyed = KeyedTable::of(&listing.schema)?;
         let mut merge = None;
         if let Some(keyed) = &keyed {
             if let Some(what) = keyed::unreadable(&listing.schema, &listing.splits) {
@@ -160,6 +183,23 @@ impl ScanPlan {
             self.keyed = keyed;
         }
         Ok(self)
+    }
+
+    /// One plan per bucket.
+    pub(crate) fn by_bucket(self) -> Vec<(BinaryRow, BucketId, Self)> {
+        let mut splits: BTreeMap<(BinaryRow, BucketId), Vec<Split>> = BTreeMap::new();
+        for split in &self.splits {
+            let key = (split.partition.clone(), split.bucket);
+            splits.entry(key).or_default().push(split.clone());
+        }
+        let of_bucket = |((partition, bucket), splits)| {
+            let plan = Self {
+                splits,
+                ..self.clone()
+            };
+            (partition, bucket, plan)
+        };
+        splits.into_iter().map(of_bucket).collect()
     }
 
     /// Reads only these columns, in this order.

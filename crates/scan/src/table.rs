@@ -3,12 +3,15 @@
 use crate::changes::{Changes, From};
 use crate::error::{Error, Result};
 use crate::plan::ScanPlan;
+use crate::postpone::Waiting;
 use crate::split::Listing;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use tidegate_format as format;
-use tidegate_model::{SchemaId, Snapshot, SnapshotId, TableSchema, calendar, layout};
+use tidegate_model::{
+    BinaryRow, BucketId, SchemaId, Snapshot, SnapshotId, TableSchema, calendar, layout,
+};
 use tidegate_storage::Store;
 
 /// Which version of a table to read.
@@ -254,6 +257,30 @@ impl TableReader {
     pub async fn files(&self, at: &At) -> Result<Listing> {
         let (snapshot, schema) = self.version(at).await?;
         Listing::new(self, snapshot.as_ref(), schema).await
+    }
+
+    /// The rows of each bucket of a snapshot under a schema of the table, level 0 included whatever the table's
+    /// options hide: what a writer must know that looks for keys.
+    ///
+    /// # Errors
+    /// As [`scan`](Self::scan); [`Error::NoSnapshot`].
+    pub async fn buckets(
+        &self,
+        snapshot: SnapshotId,
+        schema: TableSchema,
+    ) -> Result<Vec<(BinaryRow, BucketId, ScanPlan)>> {
+        let snapshot = self.snapshot(snapshot).await?;
+        let all = ScanPlan::unsettled(self.clone(), snapshot, schema).await?;
+        Ok(all.by_bucket())
+    }
+
+    /// What waits for its bucket in a snapshot of a table with `bucket = -2`, under a schema of the table.
+    ///
+    /// # Errors
+    /// [`Error::NoSnapshot`]; missing or unreadable metadata.
+    pub async fn waiting(&self, snapshot: SnapshotId, schema: TableSchema) -> Result<Waiting> {
+        let snapshot = self.snapshot(snapshot).await?;
+        Waiting::of(self, &snapshot, schema).await
     }
 
     /// The newest snapshot that was made at a time or before. Times of snapshots never go back where their

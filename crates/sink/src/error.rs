@@ -43,6 +43,7 @@ pub struct SinkError {
     kind: ErrorKind,
     message: String,
     source: Option<Box<dyn Error + Send + Sync>>,
+    row: Option<usize>,
 }
 
 impl SinkError {
@@ -52,6 +53,7 @@ impl SinkError {
             kind,
             message: message.into(),
             source: None,
+            row: None,
         }
     }
 
@@ -65,7 +67,27 @@ impl SinkError {
             kind,
             message: message.into(),
             source: Some(source.into()),
+            row: None,
         }
+    }
+
+    /// The same about one row of the batch, counted from 0: whoever knows where the batch came from can say where
+    /// that row stands.
+    pub fn at_row(self, row: usize) -> Self {
+        Self {
+            row: Some(row),
+            ..self
+        }
+    }
+
+    /// The row of the batch that it is about.
+    pub fn row(&self) -> Option<usize> {
+        self.row
+    }
+
+    /// The same for whoever says where the row stands.
+    pub fn without_row(self) -> Self {
+        Self { row: None, ..self }
     }
 
     /// What may be done about it.
@@ -77,6 +99,9 @@ impl SinkError {
 /// The message and, after colons, its causes: an operator sees the whole chain in one line.
 impl fmt::Display for SinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(row) = self.row {
+            write!(f, "row {row} of a batch: ")?;
+        }
         f.write_str(&self.message)?;
         let mut cause = self.source();
         let mut last = self.message.clone();

@@ -1,22 +1,29 @@
 //! A dedicated compaction: a run that reads no source, and rewrites or lifts files of a keyed table.
 //!
-//! Owns the order: register as a job, so that what a crash leaves is found by name; open the committer;
-//! compact some buckets, publish, and so on; clean up after earlier runs. It may run beside a writer: the
-//! part of a bucket that loses is left out, and the writer's too \[10.5].
+//! Owns the order: look whether there is anything to do; register as a job, so that what a crash leaves is found
+//! by name; open the committer; distribute what waits for its bucket; compact some buckets, publish, and so on;
+//! clean up after earlier runs. It may run beside a writer: the part of a bucket that loses is left out, and the
+//! writer's too \[10.5].
 
+mod distribute;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_commit::{LiveView, PaimonCommitter};
 use tidegate_model::layout::PartitionPaths;
+use tidegate_model::schema::BucketMode;
 use tidegate_model::{BinaryRow, BucketId, CommitMessage, TableSchema};
-use tidegate_recovery::{Claim, EndKind, Ended, NO_CHECKPOINTS};
-use tidegate_sink::{CheckpointId, CommitContext, Committer, JobName, Outcome, Run, Target};
-use tidegate_writer::{GroupKey, KeyedWriter};
+use tidegate_recovery::{Claim, EndKind, Ended, NO_CHECKPOINTS, new_commit_user, run_prefix};
+use tidegate_sink::{
+    CheckpointId, CommitContext, Committer, Epoch, JobName, Outcome, Run, SinkError, Target, probe,
+};
+use tidegate_writer::{GroupKey, KeyedWriter, WriterError};
 
 use crate::error::{Error, Result};
 use crate::stream::{host, now_millis, stopped};
 use crate::table::Table;
-use crate::target::{TableTarget, TargetOptions};
+use crate::target::TargetOptions;
 
 /// Buckets that are published together.
 const BUCKETS_PER_COMMIT: usize = 64;
@@ -40,6 +47,8 @@ pub struct CompactReport {
     pub buckets: u64,
     /// Buckets of which files were rewritten or lifted.
     pub compacted: u64,
+    /// Files whose rows had waited for their bucket (`bucket = -2`) and were distributed, rows of them.
+    pub distributed: (u64, u64),
     /// Files taken in, bytes of them.
     pub before: (u64, u64),
     /// Files that came out, bytes of them; lifted ones are in both.
@@ -62,23 +71,12 @@ impl Table {
                 self.name()
             )));
         }
-        let compacting = self.with_schema(compacting(self.schema()));
-        let target = compacting.target(options.target.clone())?;
-        let view = LiveView::open(self.store(), None).await?;
-        let paths = self.schema().partition_paths()?;
         check_columns(self.schema(), &options.partitions)?;
-        let mut keys = Vec::new();
-        for (partition, bucket) in view.all_buckets().await? {
-            if wanted(&paths, &partition, &options.partitions)? {
-                keys.push((partition, bucket));
-            }
-        }
-        keys.sort();
-        let mut report = CompactReport {
-            buckets: keys.len() as u64,
-            ..CompactReport::default()
-        };
-        if keys.is_empty() {
+        let mut report = CompactReport::default();
+        let work = self.buckets_by_count(&options).await?;
+        report.buckets = work.values().map(|keys| keys.len() as u64).sum();
+        let waiting = self.waiting_counts(&options).await?;
+        if waiting.is_empty() && !self.any_due(&work, &options).await? {
             return Ok(report);
         }
         let registry = self.jobs();
@@ -102,23 +100,34 @@ impl Table {
         let mut committer = PaimonCommitter::open(self.store().clone(), run.clone()).await?;
         let newest = committer.history().await?.newest;
         let next = newest.map_or(1, |published| published.identifier.0 + 1);
-        let mut writer = target.keyed_writer(&run).await?;
-        let done = compact_all(
-            &mut writer,
-            &mut committer,
-            &run,
+        let mut publisher = Publisher {
+            committer: &mut committer,
+            run: &run,
             next,
-            &keys,
-            &options,
-            &mut report,
-        );
-        if let Err(error) = done.await {
-            // What is not published goes; where that fails the next run finds it by name.
-            let _ = writer.abort().await;
-            return Err(error);
+        };
+        for count in waiting {
+            let publisher = &mut publisher;
+            distribute::distribute(self, count, &run, publisher, &options, &mut report).await?;
+        }
+        // Distributing made buckets.
+        let work = match report.distributed.0 {
+            0 => work,
+            _ => self.buckets_by_count(&options).await?,
+        };
+        report.buckets = work.values().map(|keys| keys.len() as u64).sum();
+        for (count, keys) in work {
+            let target = self.compacting(count).target(options.target.clone())?;
+            let (mut writer, _) = target.keyed_writer(&run).await?;
+            let done = compact_all(&mut writer, &mut publisher, &keys, &options, &mut report);
+            if let Err(error) = done.await {
+                // What is not published goes; where that fails the next run finds it by name.
+                let _ = writer.abort().await;
+                return Err(error);
+            }
         }
         let earlier = status.earlier(run.epoch);
         if !report.snapshots.is_empty() {
+            let target = self.target(options.target.clone())?;
             let cleaned = target.clean(&run, &earlier, &[]).await?;
             if cleaned.kept == 0 {
                 registry.forget(&run, &earlier).await?;
@@ -131,52 +140,143 @@ impl Table {
     }
 }
 
-async fn compact_all(
-    writer: &mut KeyedWriter,
-    committer: &mut PaimonCommitter,
-    run: &Run,
-    first: i64,
-    keys: &[(BinaryRow, BucketId)],
-    options: &CompactOptions,
-    report: &mut CompactReport,
-) -> Result<()> {
-    let mut next = first;
-    for chunk in keys.chunks(BUCKETS_PER_COMMIT) {
-        let chunk: Vec<GroupKey> = chunk
-            .iter()
-            .map(|(partition, bucket)| GroupKey {
-                partition: partition.clone(),
-                bucket: *bucket,
-            })
-            .collect();
-        let failed =
-            |e: tidegate_writer::WriterError| Error::from(tidegate_sink::SinkError::from(e));
-        writer.compact(&chunk, options.full).await.map_err(failed)?;
-        let messages = writer.prepare().await.map_err(failed)?;
-        if messages.is_empty() {
-            continue;
+/// Buckets to compact, by the bucket count that their writer must have: the table's own, unless partitions
+/// have theirs.
+type ByCount = BTreeMap<Option<i32>, Vec<GroupKey>>;
+
+impl Table {
+    /// The buckets that were asked for, those that rows wait in left out.
+    async fn buckets_by_count(&self, options: &CompactOptions) -> Result<ByCount> {
+        let view = LiveView::open(self.store(), None).await?;
+        let paths = self.schema().partition_paths()?;
+        let postponed = self.schema().bucket_mode()? == BucketMode::Postpone;
+        let mut found = ByCount::new();
+        for (partition, bucket) in view.all_buckets().await? {
+            if bucket == BucketId::POSTPONE || !wanted(&paths, &partition, &options.partitions)? {
+                continue;
+            }
+            let count = match postponed {
+                true => view.total_buckets(&partition).await?,
+                false => None,
+            };
+            let keys = found.entry(count).or_default();
+            keys.push(GroupKey { partition, bucket });
         }
-        count(report, &messages);
+        for keys in found.values_mut() {
+            keys.sort_by(|a, b| (&a.partition, a.bucket).cmp(&(&b.partition, b.bucket)));
+        }
+        Ok(found)
+    }
+
+    /// Bucket counts of the partitions in which rows wait for their bucket.
+    async fn waiting_counts(&self, options: &CompactOptions) -> Result<Vec<i32>> {
+        if self.schema().bucket_mode()? != BucketMode::Postpone {
+            return Ok(Vec::new());
+        }
+        let Some(snapshot) = self.latest_snapshot().await? else {
+            return Ok(Vec::new());
+        };
+        let schema = TableSchema::clone(self.schema());
+        let waiting = self.reader().waiting(snapshot.id, schema).await?;
+        let found = distribute::by_count(self, &waiting, options)?;
+        Ok(found.into_keys().collect())
+    }
+
+    /// Whether any bucket has something to compact: looked at by a writer that writes nothing, so that no run is
+    /// registered for nothing.
+    async fn any_due(&self, work: &ByCount, options: &CompactOptions) -> Result<bool> {
+        let user = new_commit_user();
+        let looking = Run {
+            job: JobName::new("looking").map_err(|e| Error::Config(e.0))?,
+            prefix: run_prefix(&user, Epoch(0)),
+            user,
+            epoch: Epoch(0),
+            restored: None,
+        };
+        for (count, keys) in work {
+            let target = self.compacting(*count).target(options.target.clone())?;
+            let (mut writer, _) = target.keyed_writer(&looking).await?;
+            if writer.any_due(keys, options.full).await.map_err(failed)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The table as a run that compacts sees it: it does, whatever the table's own writers do \[W-90].
+    fn compacting(&self, count: Option<i32>) -> Self {
+        let mut schema = match count {
+            Some(count) => distribute::with_buckets(self.schema(), count),
+            None => TableSchema::clone(self.schema()),
+        };
+        schema.options.set("write-only", "false");
+        self.with_schema(schema)
+    }
+
+    fn with_schema(&self, schema: TableSchema) -> Self {
+        self.clone().replaced(Arc::new(schema))
+    }
+}
+
+/// Makes a commit of each set of messages.
+struct Publisher<'a> {
+    committer: &'a mut PaimonCommitter,
+    run: &'a Run,
+    /// The next identifier.
+    next: i64,
+}
+
+impl Publisher<'_> {
+    async fn publish(
+        &mut self,
+        messages: Vec<CommitMessage>,
+        report: &mut CompactReport,
+    ) -> Result<()> {
+        if messages.is_empty() {
+            return Ok(());
+        }
+        probe::hit(probe::PREPARED);
         let context = CommitContext {
-            job: run.job.clone(),
-            epoch: run.epoch,
-            checkpoint: CheckpointId(u64::try_from(next).unwrap_or(0)),
+            job: self.run.job.clone(),
+            epoch: self.run.epoch,
+            checkpoint: CheckpointId(u64::try_from(self.next).unwrap_or(0)),
             positions: None,
             replaces: None,
             watermark: None,
         };
-        next += 1;
-        let committable = committer.combine_messages(&context, messages, 1, 1)?;
-        match committer.publish(&committable).await? {
+        self.next += 1;
+        let committable = self.committer.combine_messages(&context, messages, 1, 1)?;
+        let outcome = self.committer.publish(&committable).await?;
+        probe::hit(probe::ANSWERED);
+        match outcome {
             Outcome::Published(done) | Outcome::AlreadyPublished(done) => {
                 // Where all of it came too late there is no snapshot.
-                report
-                    .snapshots
-                    .extend((done.version > 0).then_some(done.version));
+                let made = (done.version > 0).then_some(done.version);
+                report.snapshots.extend(made);
+                Ok(())
             }
-            Outcome::Empty => {}
-            other => return Err(stopped(other)),
+            Outcome::Empty => Ok(()),
+            other => Err(stopped(other)),
         }
+    }
+}
+
+fn failed(error: WriterError) -> Error {
+    SinkError::from(error).into()
+}
+
+async fn compact_all(
+    writer: &mut KeyedWriter,
+    publisher: &mut Publisher<'_>,
+    keys: &[GroupKey],
+    options: &CompactOptions,
+    report: &mut CompactReport,
+) -> Result<()> {
+    for chunk in keys.chunks(BUCKETS_PER_COMMIT) {
+        writer.compact(chunk, options.full).await.map_err(failed)?;
+        let messages = writer.prepare().await.map_err(failed)?;
+        count(report, &messages);
+        publisher.publish(messages, report).await?;
     }
     Ok(())
 }
@@ -196,13 +296,6 @@ fn count(report: &mut CompactReport, messages: &[CommitMessage]) {
                 .sum::<u64>();
         }
     }
-}
-
-/// The schema of a run that compacts, whatever the table's own writers do \[W-90].
-fn compacting(schema: &TableSchema) -> TableSchema {
-    let mut schema = schema.clone();
-    schema.options.set("write-only", "false");
-    schema
 }
 
 fn check_columns(schema: &TableSchema, partitions: &[Vec<(String, String)>]) -> Result<()> {
@@ -229,22 +322,4 @@ fn wanted(
         path.split('/').any(|part| part == folder)
     };
     Ok(asked.is_empty() || asked.iter().any(|one| one.iter().all(has)))
-}
-
-impl TableTarget {
-    /// The keyed writer itself, for who compacts with it.
-    async fn keyed_writer(&self, run: &Run) -> Result<KeyedWriter> {
-        match self.writer(run).await? {
-            crate::target::TableWriter::Keyed(writer) => Ok(*writer),
-            crate::target::TableWriter::Append(_) => Err(Error::Config(
-                "a table without primary key is not compacted".to_owned(),
-            )),
-        }
-    }
-}
-
-impl Table {
-    fn with_schema(&self, schema: TableSchema) -> Self {
-        self.clone().replaced(Arc::new(schema))
-    }
 }

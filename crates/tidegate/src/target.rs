@@ -9,17 +9,21 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use futures::stream::{self, StreamExt};
 use tidegate_commit::{LiveView, LostCompactions, PaimonCommitter};
 use tidegate_model::schema::BucketMode;
-use tidegate_model::{BinaryRow, BucketView, SchemaId, TableOptions, TableSchema, WritePlan};
+use tidegate_model::{
+    BinaryRow, BucketView, SchemaId, SnapshotId, TableOptions, TableSchema, WritePlan,
+};
+use tidegate_scan::TableReader;
 use tidegate_sink::{
     BoxFuture, CleanReport, CommitUser, Committable, Committer, ErrorKind, Message, Rows, Run,
     RunPrefix, SinkError, Target, Writer, WriterMemory, WriterSet,
 };
 use tidegate_storage::Store;
 use tidegate_writer::{
-    AppendWriter, ChannelRouter, Compactor, GroupKey, KeyedWriter, MemoryBudget, WriterError,
-    WriterOptions,
+    AppendWriter, BucketRows, ChannelRouter, Compactor, GroupKey, KeyedWriter, MemoryBudget,
+    PostponeWriter, PostponeWriterId, WriterError, WriterOptions,
 };
 
 use crate::error::{Error, Result};
@@ -76,12 +80,10 @@ pub(crate) fn writer_memory(schema: &TableSchema, name: &str) -> Result<WriterMe
         )));
     }
     match schema.bucket_mode()? {
-        BucketMode::Unaware => Ok(WriterMemory::Nothing),
-        BucketMode::Fixed(_) | BucketMode::Dynamic => Ok(WriterMemory::BucketState),
-        BucketMode::CrossPartition | BucketMode::Postpone => Err(Error::Config(format!(
-            "table `{name}` has a primary key and no fixed number of buckets, which cannot be \
-                 written yet; set the option 'bucket' to a number"
-        ))),
+        BucketMode::Unaware | BucketMode::Postpone => Ok(WriterMemory::Nothing),
+        BucketMode::Fixed(_) | BucketMode::Dynamic | BucketMode::CrossPartition => {
+            Ok(WriterMemory::BucketState)
+        }
     }
 }
 
@@ -91,10 +93,12 @@ impl TableTarget {
         let memory = writer_memory(schema, table.name())?;
         let arrow = tidegate_datafile::arrow_schema(&schema.fields)
             .map_err(|e| Error::Config(format!("table `{}`: {e}", table.name())))?;
-        let write_only = TableOptions::of(schema)?.write_only;
-        let compactor = match schema.is_append() || write_only {
-            true => None,
-            false => Some(Compactor::new(&options.budget).map_err(SinkError::from)?),
+        let compacts = !schema.is_append()
+            && schema.bucket_mode()? != BucketMode::Postpone
+            && !TableOptions::of(schema)?.write_only;
+        let compactor = match compacts {
+            false => None,
+            true => Some(Compactor::new(&options.budget).map_err(SinkError::from)?),
         };
         Ok(Self {
             table,
@@ -125,14 +129,63 @@ impl TableTarget {
         Ok(committer)
     }
 
+    /// Dynamic buckets have one writing job: two of them would give one key two buckets \[W-71]. Jobs that only
+    /// compact, that have ended, and whose process is gone from this host do not count.
+    async fn refuse_second_job(&self, run: &Run) -> Result<()> {
+        let mode = self.table.schema().bucket_mode()?;
+        if !matches!(mode, BucketMode::Dynamic | BucketMode::CrossPartition) {
+            return Ok(());
+        }
+        let host = crate::stream::host();
+        for other in self.table.jobs().jobs().await? {
+            let Some(newest) = other.newest().filter(|run| run.ended.is_none()) else {
+                continue;
+            };
+            let of = &newest.registration;
+            let writes = of.keeps_checkpoints() && of.adopted_by.is_none();
+            if other.job == run.job || !writes || of.is_gone(&host) {
+                continue;
+            }
+            let (name, job) = (self.table.name(), &other.job);
+            let why = format!(
+                "table `{name}` has dynamic buckets (bucket = -1 with a primary key), which only one job may \
+                 write, and job `{job}` (run {} on host {}) may still be running: stop it, or where it is dead \
+                 say so with `tidegate job retire {name} {job}`",
+                of.epoch(),
+                of.host,
+            );
+            return Err(SinkError::new(ErrorKind::Refused, why).into());
+        }
+        Ok(())
+    }
+
     /// Opens one writer of a run on the table as it is now.
     pub(crate) async fn writer(&self, run: &Run) -> Result<TableWriter> {
+        self.refuse_second_job(run).await?;
         let views = self.views(run).await?;
-        self.writer_with(self.table.schema(), run, views)
+        let views = views.map(|views| views as Arc<dyn tidegate_writer::BucketViews>);
+        self.writer_with(run, 0, views)
+    }
+
+    /// Opens a keyed writer of a run, and says which snapshot it starts from; `None` for a table without any.
+    pub(crate) async fn keyed_writer(
+        &self,
+        run: &Run,
+    ) -> Result<(KeyedWriter, Option<SnapshotId>)> {
+        let views = self.views(run).await?;
+        let base = views.as_ref().and_then(|views| views.view.base());
+        let views = views.map(|views| views as Arc<dyn tidegate_writer::BucketViews>);
+        match self.writer_with(run, 0, views)? {
+            TableWriter::Keyed(writer) => Ok((*writer, base)),
+            _ => Err(Error::Config(format!(
+                "table `{}` has no buckets that could be compacted",
+                self.table.name()
+            ))),
+        }
     }
 
     /// What writers that remember a bucket start from: one look at the table for all of them.
-    async fn views(&self, run: &Run) -> Result<Option<Arc<dyn tidegate_writer::BucketViews>>> {
+    async fn views(&self, run: &Run) -> Result<Option<Arc<Views>>> {
         Ok(match self.memory {
             WriterMemory::Nothing => None,
             WriterMemory::BucketState => {
@@ -148,18 +201,21 @@ impl TableTarget {
                     view,
                     store: store.clone(),
                     user: run.user.clone(),
+                    schema: self.table.schema().clone(),
                     lost: Arc::clone(&self.lost),
                 }))
             }
         })
     }
 
+    /// The writer of that number of a run.
     fn writer_with(
         &self,
-        schema: &Arc<TableSchema>,
         run: &Run,
+        number: usize,
         views: Option<Arc<dyn tidegate_writer::BucketViews>>,
     ) -> Result<TableWriter> {
+        let schema = self.table.schema();
         let prefix = schema.options.get("data-file.prefix").unwrap_or("data-");
         let plan = WritePlan {
             schema: schema.clone(),
@@ -182,9 +238,14 @@ impl TableTarget {
                 .map(|writer| TableWriter::Append(Box::new(writer))),
             (false, Some(views)) => KeyedWriter::open(&plan, store, views, budget, options)
                 .map(|writer| TableWriter::Keyed(Box::new(writer))),
-            (false, None) => Err(WriterError::Config(
-                "a keyed table without bucket views".to_owned(),
-            )),
+            (false, None) => {
+                let id = PostponeWriterId {
+                    user: run.user.clone(),
+                    writer: u32::try_from(number).unwrap_or(u32::MAX),
+                };
+                PostponeWriter::open(&plan, store, &id, budget, options)
+                    .map(|writer| TableWriter::Postpone(Box::new(writer)))
+            }
         };
         Ok(writer.map_err(SinkError::from)?)
     }
@@ -195,6 +256,7 @@ struct Views {
     view: LiveView,
     store: Store,
     user: CommitUser,
+    schema: Arc<TableSchema>,
     lost: Arc<LostCompactions>,
 }
 
@@ -273,6 +335,29 @@ impl tidegate_writer::BucketViews for Views {
         })
     }
 
+    fn keys<'a>(&'a self, columns: &'a [String]) -> BoxFuture<'a, Result<BucketRows, SinkError>> {
+        Box::pin(async move {
+            let Some(base) = self.view.base() else {
+                return Ok(stream::empty().boxed());
+            };
+            let table = TableReader::new(self.store.clone());
+            let schema = TableSchema::clone(&self.schema);
+            let plans = table.buckets(base, schema).await;
+            let plans = plans.map_err(|e| sink_error(e.into()))?;
+            let mut opened = Vec::with_capacity(plans.len());
+            for (partition, bucket, plan) in plans {
+                let rows = plan.with_columns(columns).and_then(|plan| plan.read());
+                let key = GroupKey { partition, bucket };
+                let rows = rows.map_err(|e| sink_error(e.into()))?;
+                opened.push(rows.map(move |batch| match batch {
+                    Ok(batch) => Ok((key.clone(), batch)),
+                    Err(e) => Err(sink_error(e.into())),
+                }));
+            }
+            Ok(stream::iter(opened).flatten().boxed())
+        })
+    }
+
     fn take_lost(&self, mine: &dyn Fn(&GroupKey) -> bool) -> Vec<GroupKey> {
         let key = |partition: &BinaryRow, bucket| GroupKey {
             partition: partition.clone(),
@@ -291,6 +376,7 @@ impl tidegate_writer::BucketViews for Views {
 pub(crate) enum TableWriter {
     Append(Box<AppendWriter>),
     Keyed(Box<KeyedWriter>),
+    Postpone(Box<PostponeWriter>),
 }
 
 impl Writer for TableWriter {
@@ -301,6 +387,7 @@ impl Writer for TableWriter {
             match self {
                 Self::Append(writer) => writer.write_rows(rows).await?,
                 Self::Keyed(writer) => writer.write_rows(rows).await?,
+                Self::Postpone(writer) => writer.write_rows(rows).await?,
             }
             Ok(())
         })
@@ -311,6 +398,7 @@ impl Writer for TableWriter {
             let messages = match self {
                 Self::Append(writer) => writer.prepare().await?,
                 Self::Keyed(writer) => writer.prepare().await?,
+                Self::Postpone(writer) => writer.prepare().await?,
             };
             let bytes = messages.iter().map(tidegate_commit::committable::message);
             Ok(bytes.collect::<Result<_, _>>()?)
@@ -319,7 +407,7 @@ impl Writer for TableWriter {
 
     fn end_of_input(&mut self) {
         match self {
-            Self::Append(_) => {}
+            Self::Append(_) | Self::Postpone(_) => {}
             Self::Keyed(writer) => writer.end_of_input(),
         }
     }
@@ -329,6 +417,7 @@ impl Writer for TableWriter {
             match self {
                 Self::Append(writer) => writer.abort().await?,
                 Self::Keyed(writer) => writer.abort().await?,
+                Self::Postpone(writer) => writer.abort().await?,
             }
             Ok(())
         })
@@ -370,12 +459,13 @@ impl Target for TableTarget {
     ) -> BoxFuture<'a, Result<WriterSet<RecordBatch>, SinkError>> {
         Box::pin(async move {
             crate::table::remove_leftovers(self.table.store()).await;
+            self.refuse_second_job(run).await.map_err(sink_error)?;
             let views = self.views(run).await.map_err(sink_error)?;
+            let views = views.map(|views| views as Arc<dyn tidegate_writer::BucketViews>);
             let mut writers = Vec::with_capacity(count);
-            for _ in 0..count {
-                let writer = self
-                    .writer_with(self.table.schema(), run, views.clone())
-                    .map_err(sink_error)?;
+            for number in 0..count {
+                let writer = self.writer_with(run, number, views.clone());
+                let writer = writer.map_err(sink_error)?;
                 writers.push(Box::new(writer) as Box<dyn Writer<Batch = RecordBatch>>);
             }
             let router = Box::new(ChannelRouter::new(self.table.schema(), count)?);

@@ -125,13 +125,15 @@ impl AppendWriter {
     /// Takes rows with their kinds; an append table knows only additions \[W-10].
     ///
     /// # Errors
-    /// As [`AppendWriter::write`]; [`WriterError::Rows`] for a kind that removes or replaces.
+    /// As [`AppendWriter::write`]; [`WriterError::Row`] for a kind that removes or replaces.
     pub async fn write_rows(&mut self, rows: Rows<RecordBatch>) -> Result<()> {
         let removes = |kind: &RowKind| matches!(kind, RowKind::UpdateBefore | RowKind::Delete);
         if let Some(row) = rows.kinds.iter().flatten().position(removes) {
-            return Err(WriterError::Rows(format!(
-                "row {row} takes a row back, and a table without primary key can only add rows"
-            )));
+            return Err(WriterError::Row {
+                row,
+                why: "it takes a row back, and a table without primary key can only add rows"
+                    .to_owned(),
+            });
         }
         self.write(&rows.batch).await
     }

@@ -6,13 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use tidegate_model::{BinaryRow, BucketId};
+use tidegate_model::{BinaryRow, BucketId, TableSchema};
 
 use crate::error::{Result, WriterError};
-use crate::route::Fold;
+use crate::fold::Fold;
 
 /// Buckets of a partition at most: Java numbers them by 16 bits.
-const MOST_BUCKETS: i32 = 32_767;
+pub(crate) const MOST_BUCKETS: i32 = 32_767;
 
 /// What the options say about dynamic buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,19 @@ pub(crate) struct DynamicBuckets {
     pub(crate) target_rows: usize,
     /// `dynamic-bucket.max-buckets`; `None` = no bound of its own.
     pub(crate) max_buckets: Option<i32>,
+}
+
+impl DynamicBuckets {
+    pub(crate) fn of(schema: &TableSchema) -> Result<Self> {
+        let config = |e: tidegate_model::Error| WriterError::Config(e.to_string());
+        let target = schema.options.positive("dynamic-bucket.target-row-num");
+        let target = target.map_err(config)?.unwrap_or(2_000_000);
+        let most = schema.options.i32("dynamic-bucket.max-buckets");
+        Ok(Self {
+            target_rows: usize::try_from(target).unwrap_or(usize::MAX),
+            max_buckets: most.map_err(config)?.filter(|most| *most > 0),
+        })
+    }
 }
 
 /// The key hashes of all partitions that rows came for.

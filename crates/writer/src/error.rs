@@ -19,6 +19,14 @@ pub enum WriterError {
     /// The rows do not have the table's columns.
     #[error("rows do not fit the table: {0}")]
     Rows(String),
+    /// One row does not fit the table.
+    #[error("rows do not fit the table: row {row}: {why}")]
+    Row {
+        /// Its place in the batch, from 0.
+        row: usize,
+        /// What is wrong.
+        why: String,
+    },
     /// A partition value that makes no directory name, or one that stores refuse (case B51); the
     /// column is named.
     #[error("rows cannot be stored: {0}")]
@@ -139,9 +147,11 @@ impl WriterError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Config(_) => ErrorKind::Config,
-            Self::Rows(_) | Self::Partition(_) | Self::Encode { .. } | Self::Merge(_) => {
-                ErrorKind::Data
-            }
+            Self::Rows(_)
+            | Self::Row { .. }
+            | Self::Partition(_)
+            | Self::Encode { .. }
+            | Self::Merge(_) => ErrorKind::Data,
             Self::Levels { .. } => ErrorKind::Corrupt,
             Self::Read { source, .. } => match source.as_ref() {
                 DataFileError::Read { .. } => ErrorKind::Transient,
@@ -173,6 +183,9 @@ fn store_kind(error: &StoreError) -> ErrorKind {
 impl From<WriterError> for SinkError {
     fn from(error: WriterError) -> Self {
         let kind = error.kind();
-        Self::new(kind, error.to_string())
+        match error {
+            WriterError::Row { row, why } => Self::new(kind, why).at_row(row),
+            other => Self::new(kind, other.to_string()),
+        }
     }
 }

@@ -212,7 +212,7 @@ mod corpus {
         Arrow { .. },
     } elsewhere {
         // Of rows, options, stores and tasks; a spill's own files are always ours.
-        Config(..), Rows(..), Partition(..), BucketCount { .. }, Views { .. }, Encode { .. },
+        Config(..), Rows(..), Row { .. }, Partition(..), BucketCount { .. }, Views { .. }, Encode { .. },
         Upload { .. }, Size { .. }, Spill { .. }, Task { .. }, Unusable(..), Abort { .. }, Merge(..),
         Read { .. }, Levels { .. },
     });

@@ -10,6 +10,7 @@ mod declared;
 mod hashes;
 mod inputs;
 pub(crate) mod intake;
+mod moves;
 mod output;
 mod producer;
 mod runs;
@@ -24,10 +25,11 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
-use futures::stream::FuturesUnordered;
+use futures::stream::{FuturesUnordered, StreamExt};
 use tidegate_datafile::key_value_schema;
 use tidegate_lsm::CompactionOptions;
 use tidegate_merge::{MergeEngine, MergeSpec};
+use tidegate_model::schema::BucketMode;
 use tidegate_model::{
     BinaryRow, BucketId, CommitMessage, DataFileMeta, DataIncrement, IndexFileMeta, KeyOrder,
     TableSchema, WritePlan,
@@ -38,15 +40,17 @@ use tidegate_storage::Store;
 use self::compaction::{Compacted, Shop};
 use self::core::{KeyedCore, KeyedStanding};
 use self::declared::Declared;
-use self::intake::Intake;
+use self::intake::{Intake, Taken};
+use self::moves::Moves;
 use self::producer::Producer;
 use self::tree::Tree;
+use crate::assign::DynamicBuckets;
 use crate::budget::MemoryBudget;
 use crate::directories::next_sequence;
 use crate::error::{Result, WriterError};
 use crate::files::Files;
 use crate::generation::Arranged;
-use crate::route::{GroupId, GroupKey, RoutedGroup};
+use crate::route::{GroupId, GroupKey, Routed, RoutedGroup};
 use crate::settings::WriterOptions;
 use crate::taking::{Means, Taking, WriterMetrics};
 use crate::views::BucketViews;
@@ -65,6 +69,8 @@ pub struct KeyedWriter {
     batches: SchemaRef,
     spec: MergeSpec,
     intake: Intake,
+    /// Where each key is, where keys may change their partition.
+    moves: Option<Moves>,
     views: Arc<dyn BucketViews>,
     /// What names of data files start with.
     prefix: String,
@@ -163,6 +169,16 @@ impl KeyedWriter {
             (false, Some(shared)) => Some(shared.clone()),
             (false, None) => Some(Compactor::new(budget)?),
         };
+        let moves = match schema.bucket_mode().map_err(|e| config(e.to_string()))? {
+            BucketMode::CrossPartition => Some(Moves::new(
+                schema,
+                &declared.spec,
+                DynamicBuckets::of(schema)?,
+                means.options.spill_directory.clone(),
+                Arc::clone(&means.share),
+            )?),
+            _ => None,
+        };
         let standing = KeyedStanding::new(buffer);
         let (of_core, spec, schema) = (Arc::clone(&files), declared.spec.clone(), batches.clone());
         let directory = means.options.spill_directory.clone();
@@ -182,6 +198,7 @@ impl KeyedWriter {
             taking,
             batches,
             intake: declared.intake,
+            moves,
             views,
             prefix: plan.file_prefix.clone(),
             buckets: HashMap::new(),
@@ -238,9 +255,14 @@ impl KeyedWriter {
             return Ok(());
         };
         self.taking.forget_refused();
-        self.read_hashes(&taken.values).await?;
-        let routed = self.taking.router.route(&taken.values)?;
+        let Some((taken, routed)) = self.route(taken).await? else {
+            return Ok(());
+        };
         self.admit().await?;
+        if let Some(moves) = &mut self.moves {
+            let kept = moves.keep();
+            self.taking.fail_on_error(kept)?;
+        }
         let arranged = intake::unnumbered(taken, &self.batches)
             .and_then(|batch| Arranged::new(batch, routed))
             .and_then(|rows| rows.rebuilt(|batch, groups| self.number(batch, groups)));
@@ -249,6 +271,40 @@ impl KeyedWriter {
             Err(error) => Err(error),
         };
         self.taking.fail_on_error(result)
+    }
+
+    /// Finds partition and bucket of each row; where keys may change their partition other rows come out.
+    async fn route(&mut self, taken: Taken) -> Result<Option<(Taken, Routed)>> {
+        if self.moves.is_none() {
+            self.read_hashes(&taken.values).await?;
+            let routed = self.taking.router.route(&taken.values)?;
+            return Ok(Some((taken, routed)));
+        }
+        self.learn_keys().await?;
+        let Some(moves) = &mut self.moves else {
+            return Ok(None);
+        };
+        let placed = moves.place(taken)?;
+        if placed.places.is_empty() {
+            return Ok(None);
+        }
+        let routed = self.taking.router.placed(moves.places(), &placed.places)?;
+        Ok(Some((placed.taken, routed)))
+    }
+
+    /// Learns where the table's keys are, when the first row comes \[W-72].
+    async fn learn_keys(&mut self) -> Result<()> {
+        let Some(moves) = self.moves.as_mut().filter(|moves| moves.is_new()) else {
+            return Ok(());
+        };
+        let views = |source| WriterError::Views { count: 1, source };
+        let mut rows = self.views.keys(moves.columns()).await.map_err(views)?;
+        while let Some(found) = rows.next().await {
+            let (bucket, rows) = found.map_err(views)?;
+            moves.learn(&bucket, &rows)?;
+        }
+        moves.is_complete();
+        Ok(())
     }
 
     /// Gives buckets that were never met before their folder and sequence number.
@@ -400,7 +456,13 @@ impl KeyedWriter {
         // Buckets keep their numbers of the last prepare.
         self.next.clear();
         let compactions = self.give_up_compactions().await;
-        self.taking.ready();
+        match self.moves {
+            None => self.taking.ready(),
+            // Keys are noted where rows are that are gone, and the views are older than what was handed over.
+            Some(_) => self
+                .taking
+                .unusable("an abort of a table whose keys may change their partition"),
+        }
         result.and(compactions)
     }
 }

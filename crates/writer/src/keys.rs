@@ -36,6 +36,16 @@ pub(crate) struct KeyRows {
 }
 
 impl KeyRows {
+    #[cfg(test)]
+    pub(crate) fn of<'a>(rows: impl Iterator<Item = &'a [u8]>) -> Self {
+        let mut made = Self::default();
+        for row in rows {
+            made.data.extend(row);
+            made.ends.push(made.data.len());
+        }
+        made
+    }
+
     /// The rows in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let mut rest = self.data.as_slice();

@@ -15,8 +15,8 @@ use arrow::datatypes::{
 use tidegate_model::BinaryRow;
 
 use crate::error::{Result, WriterError};
+use crate::fold::Fold;
 use crate::keys::{KeyColumns, KeyRows};
-use crate::route::Fold;
 
 /// Partitions by number.
 #[derive(Debug)]

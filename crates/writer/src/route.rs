@@ -4,13 +4,13 @@
 //! writers. Decides nothing about files and copies no rows except where a batch really is split.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Mutex, PoisonError};
 
 use arrow::array::UInt32Array;
 use arrow::compute::take_record_batch;
 use arrow::record_batch::RecordBatch;
 use tidegate_datafile::normalise;
+use tidegate_merge::MergeSpec;
 use tidegate_model::bucket::{BucketFunction, hash};
 use tidegate_model::options::TableOptions;
 use tidegate_model::{BinaryRow, BucketId, DataField, TableSchema};
@@ -18,6 +18,8 @@ use tidegate_sink::{ErrorKind, Rows, SinkError};
 
 use crate::assign::{Assigners, DynamicBuckets};
 use crate::error::{Result, WriterError};
+use crate::fold::Fold;
+use crate::keyed::intake::Intake;
 use crate::keys::{KeyColumns, KeyRows};
 use crate::partitions::Partitions;
 
@@ -49,8 +51,12 @@ const UNKNOWN: u32 = u32::MAX;
 /// How rows are spread inside a partition.
 #[derive(Clone, Debug)]
 enum Buckets {
-    /// `bucket = -1`: one directory, any number of writers.
-    Unaware,
+    /// One bucket per partition. Without a primary key (`bucket = -1`) any number of writers may share it;
+    /// where rows wait for their bucket (`bucket = -2`) all rows of a `key` go to one of them.
+    One {
+        bucket: BucketId,
+        key: Option<KeyColumns>,
+    },
     Fixed {
         count: i32,
         function: BucketFunction,
@@ -61,6 +67,8 @@ enum Buckets {
         key: KeyColumns,
         assigners: Assigners,
     },
+    /// The same where the key lacks a partition column: whoever knows where keys are names the places.
+    Placed { group_of: HashMap<GroupKey, u32> },
 }
 
 /// The rows of one group in [`Routed`].
@@ -172,10 +180,11 @@ impl Router {
         })
     }
 
-    /// Bucket count of the table; -1 without buckets, and with dynamic ones.
+    /// Bucket count of the table; -1 without buckets and with dynamic ones, -2 where rows wait for theirs.
     pub fn total_buckets(&self) -> i32 {
         match &self.buckets {
-            Buckets::Unaware | Buckets::Dynamic { .. } => -1,
+            Buckets::One { key: Some(_), .. } => -2,
+            Buckets::One { .. } | Buckets::Dynamic { .. } | Buckets::Placed { .. } => -1,
             Buckets::Fixed { count, .. } => *count,
         }
     }
@@ -183,19 +192,27 @@ impl Router {
     /// Partitions of a batch whose hash index must be [adopted](Self::adopt) before the batch is routed:
     /// of tables with dynamic buckets only.
     pub(crate) fn unknown_partitions(&mut self, batch: &RecordBatch) -> Result<Vec<BinaryRow>> {
+        if !matches!(self.buckets, Buckets::Dynamic { .. }) {
+            return Ok(Vec::new());
+        }
+        self.partitions_of(batch)?;
         let Buckets::Dynamic { assigners, .. } = &self.buckets else {
             return Ok(Vec::new());
         };
-        let Scratch {
-            keys, partition_of, ..
-        } = &mut self.scratch;
-        self.partitions.assign(batch, keys, partition_of)?;
-        let mut numbers = partition_of.clone();
+        let mut numbers = self.scratch.partition_of.clone();
         numbers.sort_unstable();
         numbers.dedup();
         let rows = self.partitions.rows();
         let rows = numbers.iter().filter_map(|n| rows.get(*n as usize));
         Ok(rows.filter(|row| !assigners.knows(row)).cloned().collect())
+    }
+
+    /// Fills the partition number of every row.
+    fn partitions_of(&mut self, batch: &RecordBatch) -> Result<()> {
+        let Scratch {
+            keys, partition_of, ..
+        } = &mut self.scratch;
+        self.partitions.assign(batch, keys, partition_of)
     }
 
     /// What the table knows of the keys of a partition.
@@ -234,6 +251,9 @@ impl Router {
         self.groups.clear();
         self.group_of.clear();
         self.near.clear();
+        if let Buckets::Placed { group_of } = &mut self.buckets {
+            group_of.clear();
+        }
     }
 
     /// Forgets all groups but the first `groups`, after a batch that was refused.
@@ -243,6 +263,9 @@ impl Router {
         }
         self.groups.truncate(groups);
         self.group_of.retain(|_, group| (*group as usize) < groups);
+        if let Buckets::Placed { group_of } = &mut self.buckets {
+            group_of.retain(|_, group| (*group as usize) < groups);
+        }
         let gone = |group: &&mut u32| **group as usize >= groups;
         self.near
             .iter_mut()
@@ -250,7 +273,7 @@ impl Router {
             .for_each(|group| *group = UNKNOWN);
         // Without buckets groups and partitions have the same numbers. With buckets partitions may
         // stay: they have no numbers that anybody else knows.
-        if matches!(self.buckets, Buckets::Unaware) {
+        if matches!(self.buckets, Buckets::One { .. }) {
             self.partitions.truncate(groups);
         }
     }
@@ -274,6 +297,42 @@ impl Router {
             return Ok(Routed::default());
         }
         self.assign(batch)?;
+        Ok(self.gathered())
+    }
+
+    /// Splits rows whose place somebody else found: `of_row` are numbers of `places`.
+    pub(crate) fn placed(&mut self, places: &[GroupKey], of_row: &[u32]) -> Result<Routed> {
+        let Buckets::Placed { group_of } = &mut self.buckets else {
+            return Err(WriterError::Task {
+                what: "finding a bucket",
+                reason: "the table's buckets are found by the router".to_owned(),
+            });
+        };
+        let numbers = &mut self.scratch.group_of_row;
+        numbers.clear();
+        for place in of_row
+            .iter()
+            .filter_map(|place| places.get(*place as usize))
+        {
+            let group = match group_of.get(place) {
+                Some(group) => *group,
+                None => {
+                    let group = self.groups.len() as u32;
+                    self.groups.push(place.clone());
+                    group_of.insert(place.clone(), group);
+                    group
+                }
+            };
+            numbers.push(group);
+        }
+        match numbers.is_empty() {
+            true => Ok(Routed::default()),
+            false => Ok(self.gathered()),
+        }
+    }
+
+    /// The rows of each group side by side: a counting sort that touches only the groups of this batch.
+    fn gathered(&mut self) -> Routed {
         let Scratch {
             group_of_row,
             seen,
@@ -285,7 +344,6 @@ impl Router {
         if seen.len() < self.groups.len() {
             seen.resize(self.groups.len(), (0, 0));
         }
-        // Count, then place: a counting sort that touches only the groups of this batch.
         let mut groups: Vec<RoutedGroup> = Vec::new();
         for group in group_of_row.iter() {
             let Some(entry) = seen.get_mut(*group as usize) else {
@@ -304,7 +362,7 @@ impl Router {
             }
         }
         if groups.len() == 1 {
-            return Ok(Routed { groups, rows: None });
+            return Routed { groups, rows: None };
         }
         let mut next = 0;
         cursors.clear();
@@ -325,10 +383,10 @@ impl Router {
             }
             *cursor += 1;
         }
-        Ok(Routed {
+        Routed {
             groups,
             rows: Some(list),
-        })
+        }
     }
 
     /// Fills the group number of every row.
@@ -362,27 +420,27 @@ impl Router {
             }
             return Ok(());
         }
+        if let Buckets::One { bucket, .. } = &self.buckets {
+            // One group per partition, with the same number.
+            let new = self.partitions.rows().iter().skip(self.groups.len());
+            let new = new.map(|partition| GroupKey {
+                partition: partition.clone(),
+                bucket: *bucket,
+            });
+            self.groups.extend(new);
+            std::mem::swap(group_of_row, partition_of);
+            return Ok(());
+        }
         let Buckets::Fixed {
             count,
             function,
             key,
         } = &self.buckets
         else {
-            // One group per partition, with the same number.
-            let known = self.groups.len();
-            self.groups
-                .extend(
-                    self.partitions
-                        .rows()
-                        .iter()
-                        .skip(known)
-                        .map(|partition| GroupKey {
-                            partition: partition.clone(),
-                            bucket: BucketId(0),
-                        }),
-                );
-            std::mem::swap(group_of_row, partition_of);
-            return Ok(());
+            return Err(WriterError::Task {
+                what: "finding a bucket",
+                reason: "nobody said where the keys of the rows are".to_owned(),
+            });
         };
         key.buckets(batch, *function, *count, keys, bucket_of)?;
         group_of_row.clear();
@@ -422,20 +480,20 @@ impl Router {
 }
 
 impl Buckets {
-    /// A hash index per partition.
+    /// `bucket = -1` with a primary key: a hash index per partition, or where keys may change their partition
+    /// one index over all of them, which somebody else has.
     fn dynamic(schema: &TableSchema) -> Result<Self> {
-        let config = |e: tidegate_model::Error| WriterError::Config(e.to_string());
+        let within = |key: &String| schema.primary_keys.contains(key);
+        if !schema.partition_keys.iter().all(within) {
+            return Ok(Self::Placed {
+                group_of: HashMap::new(),
+            });
+        }
         let names = schema.trimmed_primary_keys();
         let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
-        let target = schema.options.positive("dynamic-bucket.target-row-num");
-        let target = target.map_err(config)?.unwrap_or(2_000_000);
-        let most = schema.options.i32("dynamic-bucket.max-buckets");
         Ok(Self::Dynamic {
             key: KeyColumns::new(schema, &names, "primary key")?,
-            assigners: Assigners::new(DynamicBuckets {
-                target_rows: usize::try_from(target).unwrap_or(usize::MAX),
-                max_buckets: most.map_err(config)?.filter(|most| *most > 0),
-            }),
+            assigners: Assigners::new(DynamicBuckets::of(schema)?),
         })
     }
 
@@ -445,7 +503,18 @@ impl Buckets {
         let (count, function, names) =
             (options.bucket, options.bucket_function, options.bucket_keys);
         if count == -1 && schema.is_append() {
-            return Ok(Self::Unaware);
+            return Ok(Self::One {
+                bucket: BucketId(0),
+                key: None,
+            });
+        }
+        if count == -2 && !schema.is_append() {
+            let names = schema.trimmed_primary_keys();
+            let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+            return Ok(Self::One {
+                bucket: BucketId::POSTPONE,
+                key: Some(KeyColumns::new(schema, &names, "primary key")?),
+            });
         }
         if count == -1 {
             return Self::dynamic(schema);
@@ -496,11 +565,38 @@ pub struct ChannelRouter {
     writers: usize,
     fields: Vec<DataField>,
     schema: TableSchema,
+    /// Of keyed tables.
+    intake: Option<Intake>,
     /// Routers that are not in use; each call takes one, so that calls run side by side.
     idle: Mutex<Vec<Router>>,
-    unaware: bool,
-    /// A partition has one writer, which keeps its hash index.
-    dynamic: bool,
+    spreads: Spreads,
+}
+
+/// What decides which writer gets a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spreads {
+    /// The channel that it comes by.
+    Channels,
+    /// Partition and bucket.
+    Buckets,
+    /// The partition, which has one writer that keeps its hash index.
+    Partitions,
+    /// Partition and key.
+    Keys,
+    /// All rows have one writer, which knows where each key is.
+    Nothing,
+}
+
+impl Spreads {
+    fn of(buckets: &Buckets) -> Self {
+        match buckets {
+            Buckets::One { key: None, .. } => Self::Channels,
+            Buckets::One { key: Some(_), .. } => Self::Keys,
+            Buckets::Fixed { .. } => Self::Buckets,
+            Buckets::Dynamic { .. } => Self::Partitions,
+            Buckets::Placed { .. } => Self::Nothing,
+        }
+    }
 }
 
 /// Groups after which a router of [`ChannelRouter`] begins anew.
@@ -513,12 +609,20 @@ impl ChannelRouter {
     /// As [`Router::new`].
     pub fn new(schema: &TableSchema, writers: usize) -> Result<Self> {
         let router = Router::new(schema)?;
+        let intake = match schema.is_append() {
+            true => None,
+            false => {
+                let spec = MergeSpec::new(schema);
+                let spec = spec.map_err(|e| WriterError::Config(e.to_string()))?;
+                Some(Intake::new(schema, &spec)?)
+            }
+        };
         Ok(Self {
+            intake,
             writers: writers.max(1),
             fields: schema.fields.clone(),
             schema: schema.clone(),
-            unaware: matches!(router.buckets, Buckets::Unaware),
-            dynamic: matches!(router.buckets, Buckets::Dynamic { .. }),
+            spreads: Spreads::of(&router.buckets),
             idle: Mutex::new(vec![router]),
         })
     }
@@ -545,7 +649,10 @@ impl ChannelRouter {
         if batch.num_rows() == 0 {
             return Ok(Vec::new());
         }
-        if self.unaware || self.writers == 1 {
+        if self.spreads == Spreads::Nothing {
+            return Ok(vec![(0, None)]);
+        }
+        if self.spreads == Spreads::Channels || self.writers == 1 {
             return Ok(vec![(channel % self.writers, None)]);
         }
         let batch = normalise(batch, &self.fields).map_err(|e| WriterError::Rows(e.to_string()))?;
@@ -556,25 +663,39 @@ impl ChannelRouter {
             None => Router::new(&self.schema)?,
         };
         let mut rows: Vec<Vec<u32>> = vec![Vec::new(); self.writers];
-        let (channels, of_row): (Vec<usize>, &[u32]) = if self.dynamic {
-            router.unknown_partitions(&batch)?;
-            let partitions = router.partitions.rows().iter();
-            let whole = |partition: &BinaryRow| GroupKey {
-                partition: partition.clone(),
-                bucket: BucketId(0),
-            };
-            let channels = partitions.map(|p| channel_of(&whole(p), self.writers));
-            (channels.collect(), &router.scratch.partition_of)
-        } else {
+        let mut spread = |row: usize, writer: usize| {
+            if let Some(list) = rows.get_mut(writer) {
+                list.push(row as u32);
+            }
+        };
+        let (channels, of_row): (Vec<usize>, &[u32]) = if self.spreads == Spreads::Buckets {
             router.assign(&batch)?;
             let groups = router.groups.iter();
             let channels = groups.map(|key| channel_of(key, self.writers));
             (channels.collect(), &router.scratch.group_of_row)
+        } else {
+            router.partitions_of(&batch)?;
+            let whole = |partition: &BinaryRow| GroupKey {
+                partition: partition.clone(),
+                bucket: BucketId(0),
+            };
+            let partitions = router.partitions.rows().iter();
+            let channels = partitions.map(|p| channel_of(&whole(p), self.writers));
+            (channels.collect(), &router.scratch.partition_of)
         };
-        for (row, group) in of_row.iter().enumerate() {
-            let writer = channels.get(*group as usize).copied().unwrap_or_default();
-            if let Some(list) = rows.get_mut(writer) {
-                list.push(row as u32);
+        let channel = |group: &u32| channels.get(*group as usize).copied().unwrap_or_default();
+        match &router.buckets {
+            Buckets::One { key: Some(key), .. } => {
+                let mut keys = KeyRows::default();
+                key.encode(&batch, &mut keys)?;
+                for (row, (group, key)) in of_row.iter().zip(keys.iter()).enumerate() {
+                    let key = hash(key).cast_unsigned() as usize;
+                    spread(row, (channel(group) + key % self.writers) % self.writers);
+                }
+            }
+            _ => {
+                let rows = of_row.iter().enumerate();
+                rows.for_each(|(row, group)| spread(row, channel(group)));
             }
         }
         if router.len().max(router.partitions.rows().len()) > REMEMBERED {
@@ -604,6 +725,9 @@ impl tidegate_sink::Router<RecordBatch> for ChannelRouter {
         channel: usize,
         rows: Rows<RecordBatch>,
     ) -> Result<Vec<(usize, Rows<RecordBatch>)>, SinkError> {
+        if let Some(intake) = &self.intake {
+            intake.check_kinds(&rows)?;
+        }
         let parts = self.split(channel, &rows.batch)?;
         let Rows { batch, kinds } = rows;
         if kinds.as_ref().is_some_and(|k| k.len() != batch.num_rows()) {
@@ -643,39 +767,4 @@ fn channel_of(key: &GroupKey, writers: usize) -> usize {
         .unwrap_or(i32::MAX) as usize;
     let bucket = usize::try_from(key.bucket.0).unwrap_or_default();
     (hash % writers + bucket) % writers
-}
-
-/// Hashes words of eight bytes, for binary rows and raw values. Tables
-/// with millions of chosen colliding partition values are slow, not wrong.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FoldHasher(u64);
-
-pub(crate) type Fold = BuildHasherDefault<FoldHasher>;
-
-impl Hasher for FoldHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        let (words, tail) = bytes.as_chunks::<8>();
-        for word in words {
-            self.write_u64(u64::from_le_bytes(*word));
-        }
-        if !tail.is_empty() {
-            let rest = tail
-                .iter()
-                .fold(0, |word, byte| (word << 8) | u64::from(*byte));
-            self.write_u64(rest);
-        }
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn write_usize(&mut self, word: usize) {
-        self.write_u64(word as u64);
-    }
-
-    fn finish(&self) -> u64 {
-        // The table takes its index from the low bits, where a product is weakest.
-        self.0 ^ (self.0 >> 32)
-    }
 }

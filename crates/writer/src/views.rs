@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use arrow::record_batch::RecordBatch;
+use futures::stream::BoxStream;
 use tidegate_model::{BinaryRow, BucketId, BucketView, SchemaId, TableSchema};
 use tidegate_sink::{BoxFuture, ErrorKind, SinkError};
 
@@ -9,6 +11,9 @@ use crate::route::GroupKey;
 
 /// Key hashes of a partition, bucket by bucket, in the order in which they came \[F-5.2].
 pub type BucketHashes = Vec<(BucketId, Vec<i32>)>;
+
+/// Rows of buckets, one batch after the other.
+pub type BucketRows = BoxStream<'static, Result<(GroupKey, RecordBatch), SinkError>>;
 
 /// Tells writers of buckets where a bucket stands. Injected: the writer knows no snapshots.
 pub trait BucketViews: Send + Sync {
@@ -39,6 +44,18 @@ pub trait BucketViews: Send + Sync {
             Err(SinkError::new(
                 ErrorKind::NotFound,
                 "the provider of bucket views knows no hash indexes",
+            ))
+        })
+    }
+
+    /// These columns of all rows that the table has, level 0 included, bucket by bucket: asked once by a writer of
+    /// a table whose keys may change their partition \[W-72].
+    fn keys<'a>(&'a self, columns: &'a [String]) -> BoxFuture<'a, Result<BucketRows, SinkError>> {
+        let _ = columns;
+        Box::pin(async move {
+            Err(SinkError::new(
+                ErrorKind::NotFound,
+                "the provider of bucket views knows no rows",
             ))
         })
     }

@@ -357,6 +357,7 @@ pub const UNSEEN: &[(Rule, &str, &str)] = &[
     (Rule::FilesExist, NOT_MET, "C-5-files-exist.txt"),
     (Rule::ConflictsFirst, NOT_MET, "R-15-compact-restored.txt"),
     (Rule::DeadPartsDropped, NOT_MET, "R-15-compact-restored.txt"),
+    (Rule::RewritesWhole, NOT_MET, "W-73-rewrite.txt"),
     (Rule::ConflictsChecked, NOT_MET, "C-11-C-12-halves.txt"),
     (Rule::DeletesMustBeLive, NOT_MET, "C-11-overwrite.txt"),
     (Rule::AddsMustNotBeLive, NOT_MET, "C-30-already-live.txt"),

@@ -139,7 +139,10 @@ fn what_is_left_over_of_a_keyed_table_is_seen_by_its_bytes_and_by_verify() {
 #[test]
 fn what_a_keyed_table_cannot_be_is_refused_by_name_before_it_exists() {
     for (options, says) in [
-        (", bucket: -2", ["bucket", "postponed", "number of buckets"]),
+        (
+            ", bucket: -2, postpone.default-bucket-num: 0",
+            ["postpone.default-bucket-num", "0", "above 0"],
+        ),
         (
             ", bucket: 1, changelog-producer: lookup",
             ["changelog-producer", "lookup", "none"],
@@ -150,14 +153,86 @@ fn what_a_keyed_table_cannot_be_is_refused_by_name_before_it_exists() {
         ),
         (
             ", bucket: 1, merge-engine: first-row",
-            ["first-row", "ignore-delete", "row 0"],
+            ["first-row", "ignore-delete", "1.jsonl, line 2"],
         ),
     ] {
         let lab = Lab::new();
         job(&lab, options);
-        lab.write("in/1.jsonl", "{\"id\":1,\"op\":\"-D\"}\n");
+        let rows = "{\"id\":1,\"op\":\"+I\"}\n{\"id\":1,\"op\":\"-D\"}\n";
+        lab.write("in/1.jsonl", rows);
         let done = lab.run(&[]);
         assert_ne!(done.code, Some(0), "{options}");
         done.says(&says);
     }
+}
+
+/// The record is named by its file and line, by which somebody can find it.
+#[test]
+fn a_row_kind_that_is_none_is_told_by_file_and_line() {
+    for (format, rows, line) in [
+        (
+            "jsonl",
+            "{\"id\":1,\"op\":\"+I\"}\n{\"id\":2,\"op\":\"x\"}\n",
+            "line 2",
+        ),
+        ("csv", "id,op\n1,+I\n2,+U\n3,?\n", "line 4"),
+    ] {
+        let lab = Lab::new();
+        let sink = lab.sink_yaml(
+            "id: BIGINT, op: STRING",
+            "",
+            ", bucket: 1, rowkind.field: op",
+            "",
+        );
+        let sink = sink.replace("  partition-by: []\n", "  primary-key: [id]\n");
+        let source = format!("name: lab\nsource: {{ type: files, path: in/*.{format} }}\n");
+        lab.write("job.yaml", format!("{source}{sink}"));
+        lab.write(&format!("in/rows.{format}"), rows);
+        let done = lab.run(&[]);
+        assert_ne!(done.code, Some(0));
+        done.says(&["rows.", line, "'op'", "+I, -U, +U or -D"]);
+    }
+}
+
+/// Two of them would give one key two buckets.
+#[test]
+fn w_71_a_table_with_dynamic_buckets_has_one_writing_job() {
+    let lab = Lab::new();
+    let generator = |name: &str, rows: &str| {
+        let sink = lab.sink_yaml(
+            "id: BIGINT, name: STRING",
+            "",
+            ", bucket: -1",
+            ", interval: 50 ms",
+        );
+        let sink = sink.replace("  partition-by: []\n", "  primary-key: [id]\n");
+        let sink = sink.replace(
+            "directory: checkpoints",
+            &format!("directory: checkpoints-{name}"),
+        );
+        let columns = "columns: { id: { sequence: { start: 1 } }, name: { template: \"n-{id}\" } }";
+        let source = format!("source: {{ type: generator, rate: 200{rows}, {columns} }}\n");
+        lab.write(
+            &format!("{name}.yaml"),
+            format!("name: {name}\n{source}{sink}"),
+        );
+    };
+    generator("first", "");
+    generator("second", ", rows: 20");
+    let first = lab.spawn(&["run", "first.yaml"], &[]);
+    tidegate_tests::lab::wait_until("a snapshot", || lab.visible() > 1);
+    let refused = lab.tidegate(&["run", "second.yaml"]);
+    assert_ne!(refused.code, Some(0));
+    refused.says(&["shop.orders", "dynamic buckets", "`first`", "job retire"]);
+    // A compaction may run beside it, the job itself may be started again, and a crashed one counts for nothing.
+    let warehouse = lab.warehouse();
+    lab.tidegate(&["compact", "shop.orders", "-w", &warehouse])
+        .expect(0);
+    first.kill();
+    lab.tidegate(&["run", "second.yaml"]).expect(0);
+    let first = lab.spawn(&["run", "first.yaml"], &[]);
+    let before = lab.visible();
+    tidegate_tests::lab::wait_until("a snapshot", || lab.visible() > before);
+    first.signal("TERM");
+    first.wait().expect(143);
 }

@@ -6,9 +6,10 @@ use tidegate::{CompactOptions, TargetOptions};
 
 use crate::args::{CompactArgs, OutputArgs};
 use crate::exit::{Failure, Result};
-use crate::output;
+use crate::{output, probes};
 
 pub(crate) async fn run(args: CompactArgs, output: &OutputArgs) -> Result<u8> {
+    probes::start()?;
     let bytes = tidegate::model::options::parse_bytes(&args.memory)
         .and_then(|bytes| usize::try_from(bytes).ok())
         .filter(|bytes| *bytes > 0)
@@ -28,7 +29,7 @@ pub(crate) async fn run(args: CompactArgs, output: &OutputArgs) -> Result<u8> {
         },
     };
     let table = args.table.warehouse.table(&args.table.name).await?;
-    let report = table.compact(&args.job, options).await?;
+    let report = Box::pin(table.compact(&args.job, options)).await?;
     let snapshots = match report.snapshots.as_slice() {
         [] => "no snapshot".to_owned(),
         [one] => format!("snapshot {one}"),
@@ -38,8 +39,12 @@ pub(crate) async fn run(args: CompactArgs, output: &OutputArgs) -> Result<u8> {
             many.last().unwrap_or(&0)
         ),
     };
+    let distributed = match report.distributed {
+        (0, _) => String::new(),
+        (files, rows) => format!("{rows} rows of {files} files that waited distributed, "),
+    };
     let text = format!(
-        "{}: {} of {} buckets compacted, {} files ({} bytes) became {} ({} bytes), {snapshots}",
+        "{}: {distributed}{} of {} buckets compacted, {} files ({} bytes) became {} ({} bytes), {snapshots}",
         args.table.name,
         report.compacted,
         report.buckets,
@@ -50,6 +55,7 @@ pub(crate) async fn run(args: CompactArgs, output: &OutputArgs) -> Result<u8> {
     );
     let data = json!({
         "table": args.table.name, "buckets": report.buckets, "compacted": report.compacted,
+        "files_distributed": report.distributed.0, "rows_distributed": report.distributed.1,
         "files_before": report.before.0, "bytes_before": report.before.1,
         "files_after": report.after.0, "bytes_after": report.after.1,
         "snapshots": report.snapshots,

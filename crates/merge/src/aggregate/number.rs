@@ -84,7 +84,7 @@ fn plain<T: ArrowPrimitiveType<Native: Number>>(column: Column<'_>) -> Result<Ar
             Some(value) => Ok(Some(value)),
             None => Err(format!(
                 "{a} {word} {b} does not fit its type {}; change the column to a wider type",
-                T::DATA_TYPE
+                name_of(&T::DATA_TYPE)
             )),
         }
     };
@@ -96,7 +96,7 @@ fn plain<T: ArrowPrimitiveType<Native: Number>>(column: Column<'_>) -> Result<Ar
         Some(value) => Ok(Some(value)),
         None => Err(format!(
             "-({v}) does not fit its type {}; change the column to a wider type",
-            T::DATA_TYPE
+            name_of(&T::DATA_TYPE)
         )),
     };
     let steps: Steps<'_, T::Native> = match column.rule.function {
@@ -112,6 +112,19 @@ fn plain<T: ArrowPrimitiveType<Native: Number>>(column: Column<'_>) -> Result<Ar
         },
     };
     fold::<T>(column, &steps)
+}
+
+/// The table's name of a type.
+fn name_of(arrow: &DataType) -> String {
+    match arrow {
+        DataType::Int8 => "TINYINT".to_owned(),
+        DataType::Int16 => "SMALLINT".to_owned(),
+        DataType::Int32 => "INT".to_owned(),
+        DataType::Int64 => "BIGINT".to_owned(),
+        DataType::Float32 => "FLOAT".to_owned(),
+        DataType::Float64 => "DOUBLE".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 fn fold<T: ArrowPrimitiveType>(

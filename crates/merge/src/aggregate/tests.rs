@@ -188,7 +188,10 @@ fn integers_never_wrap() {
         let error = merged("TINYINT", DataType::Int8, &function(name), &versions).unwrap_err();
         let message = error.to_string();
         assert!(message.starts_with("key (k=1): column 'x': "), "{message}");
-        assert!(message.contains("does not fit its type Int8"), "{message}");
+        assert!(
+            message.contains("does not fit its type TINYINT"),
+            "{message}"
+        );
     }
     let zero = [(INSERT, json!(1)), (DELETE, json!(0))];
     assert!(merged("INT", DataType::Int32, &function("product"), &zero).is_err());

@@ -216,13 +216,6 @@ pub fn unsupported_for_write(schema: &TableSchema) -> Option<String> {
                 field.name, field.data_type.logical
             ));
         }
-        if field.default_value.is_some() {
-            return Some(format!(
-                "column '{}' has a default value and defaults are not filled in for nulls yet; \
-                 remove the default",
-                field.name
-            ));
-        }
     }
     let options = schema.effective_options();
     let own = match schema.is_append() {
@@ -313,17 +306,12 @@ fn parsed(schema: &TableSchema) -> Option<String> {
             )));
         }
         if options.bucket <= 0 && !schema.is_append() {
-            let why = match schema.bucket_mode()? {
-                BucketMode::Dynamic => return Ok(None),
-                BucketMode::Postpone => "postponed buckets are not written yet",
-                _ => {
-                    "a primary key that lacks a partition column needs an index over all \
-                     partitions, which is not written yet"
-                }
+            return match schema.bucket_mode()? {
+                BucketMode::Postpone => schema.postponed_buckets().map(|_| None),
+                // A later row decides by where its key is, not by its sequence field [W-65].
+                BucketMode::CrossPartition => Ok(cross_partition(&schema.options)),
+                _ => Ok(None),
             };
-            let way_out = "set it to a number of buckets";
-            let value = options.bucket.to_string();
-            return Ok(Some(not_supported("bucket", &value, why, way_out)));
         }
         if options.bucket <= 0 {
             return Ok(None);
@@ -343,6 +331,17 @@ fn parsed(schema: &TableSchema) -> Option<String> {
         }))
     };
     check().unwrap_or_else(|error| Some(error.to_string()))
+}
+
+fn cross_partition(options: &Options) -> Option<String> {
+    let key = "sequence.field";
+    let value = options.get(key).filter(|value| !value.trim().is_empty())?;
+    Some(not_supported(
+        key,
+        value,
+        "the primary key lacks a partition column, and where a key is decides which of its rows is the newest",
+        "remove it, or set 'bucket' to a number of buckets",
+    ))
 }
 
 /// Wishes of the options that commits of this build leave undone, one line each, for a warning.

@@ -303,7 +303,6 @@ fn what_cannot_be_honoured_is_refused_with_the_way_out() {
         );
     }
     for (key, value) in [
-        ("bucket", "-2"),
         ("changelog-producer", "lookup"),
         ("changelog-file.format", "avro"),
         ("deletion-vectors.enabled", "true"),
@@ -321,8 +320,21 @@ fn what_cannot_be_honoured_is_refused_with_the_way_out() {
     let mut table = keyed(&[]);
     table.primary_keys = vec!["id".into()];
     table.partition_keys = vec!["dt".into()];
+    assert_eq!(
+        unsupported_for_write(&table),
+        None,
+        "keys may move between partitions"
+    );
+    table.options.set("sequence.field", "id");
     let why = unsupported_for_write(&table).unwrap();
+    assert!(why.contains("sequence.field"), "{why}");
     assert!(why.contains("lacks a partition column"), "{why}");
+    let mut table = keyed(&[("bucket", "-2")]);
+    table.primary_keys = vec!["id".into()];
+    assert_eq!(unsupported_for_write(&table), None);
+    table.options.set("postpone.default-bucket-num", "0");
+    let why = unsupported_for_write(&table).unwrap();
+    assert!(why.contains("postpone.default-bucket-num"), "{why}");
     let mut table = schema(&[]);
     table.fields[0].data_type = "ARRAY<VARIANT>".parse().unwrap();
     assert!(
@@ -330,9 +342,6 @@ fn what_cannot_be_honoured_is_refused_with_the_way_out() {
             .unwrap()
             .contains("column 'id'")
     );
-    let mut table = schema(&[]);
-    table.fields[0].default_value = Some("1".into());
-    assert!(unsupported_for_write(&table).unwrap().contains("default"));
 }
 
 #[test]

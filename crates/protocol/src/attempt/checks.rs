@@ -341,6 +341,7 @@ impl Attempt {
         if dead.is_empty() {
             return;
         }
+        self.whole_rewrites(&mut dead);
         let mut changes = (*self.changes).clone();
         changes.keep_parts(|part| !dead.contains_key(&part));
         self.changes = Arc::new(changes);
@@ -353,6 +354,23 @@ impl Attempt {
                 dead,
                 met: Vec::new(),
             }));
+    }
+
+    /// Rows that waited in the postpone bucket of a partition went to its other buckets: where somebody else
+    /// distributed them first, all of the partition comes twice \[W-73].
+    fn whole_rewrites(&self, dead: &mut BTreeMap<Part, Vec<FileId>>) {
+        if !self.rules().on(Rule::RewritesWhole) {
+            return;
+        }
+        let of_rewrites = dead.iter().filter(|((_, b), _)| *b == BucketId::POSTPONE);
+        let taken: BTreeMap<PartitionId, Vec<FileId>> = of_rewrites
+            .map(|((partition, _), inputs)| (*partition, inputs.clone()))
+            .collect();
+        for part in self.changes.parts() {
+            if let Some(inputs) = taken.get(&part.0) {
+                dead.entry(part).or_insert_with(|| inputs.clone());
+            }
+        }
     }
 
     /// Leaves out the buckets where an output would meet a file of its level that somebody else put there

@@ -203,13 +203,17 @@ pub(crate) fn entry(words: &mut Words<'_>) -> Res<Entry> {
     })
 }
 
-/// `p0/b0/4`, each part from the left
+/// `p0/b0/4`, each part from the left; `b-2` is where rows wait for their bucket
 fn place(text: Option<&str>) -> Res<(PartitionId, BucketId, i32)> {
     let mut parts = text.unwrap_or("p0/b0/-1").split('/');
     let p = parts.next().map_or(Ok(PartitionId(0)), partition)?;
-    let b = parts.next().map_or(Ok(0), |b| prefixed('b', b))?;
+    let b = match parts.next() {
+        Some("b-2") => BucketId::POSTPONE.0,
+        Some(b) => prefixed('b', b)? as i32,
+        None => 0,
+    };
     let total = parts.next().map_or(Ok(-1), number)?;
-    Ok((p, BucketId(b as i32), total))
+    Ok((p, BucketId(b), total))
 }
 
 /// `f1:10@p0/b0/4`; of a keyed table `f1:10@p0/b0/4#2[3-9]`: level 2, keys 3 to 9; `f1^…` is lifted.

@@ -77,12 +77,53 @@ pub struct SourceBatch {
     pub batch: RecordBatch,
     /// The place after the last of them.
     pub position: Position,
+    /// Where they stand, for messages.
+    pub origin: Option<Origin>,
+}
+
+/// Where the rows of a batch stand in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The file, as messages name it.
+    pub file: String,
+    /// Line of the first row, from 1; number of the record where the file has no lines.
+    pub line: u64,
+    /// Each row is one line.
+    pub exact: bool,
+}
+
+impl Origin {
+    /// What is wrong with a row, as an error of its file.
+    pub(crate) fn bad(&self, row: usize, why: String) -> SourceError {
+        let (line, why) = match self.exact {
+            true => (self.line + row as u64, why),
+            false => (self.line, format!("record {} from here on: {why}", row + 1)),
+        };
+        SourceError::BadRecord(Box::new(BadRecord {
+            file: self.file.clone(),
+            line: Some(line),
+            why,
+            ..BadRecord::default()
+        }))
+    }
 }
 
 impl SourceBatch {
     /// Rows and the place after the last of them.
     pub fn new(batch: RecordBatch, position: Position) -> Self {
-        Self { batch, position }
+        Self {
+            batch,
+            position,
+            origin: None,
+        }
+    }
+
+    /// The same with where they stand.
+    pub fn from(self, origin: Origin) -> Self {
+        Self {
+            origin: Some(origin),
+            ..self
+        }
     }
 }
 

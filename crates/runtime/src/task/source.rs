@@ -167,7 +167,13 @@ impl State {
         let count = batch.batch.num_rows();
         if count > 0 {
             let rows = Rows::inserts(batch.batch);
+            let origin = batch.origin;
             let routed = self.me.router.route(self.me.task, rows).map_err(|source| {
+                // Only here it is known where the row stands.
+                if let (Some(row), Some(origin)) = (source.row(), &origin) {
+                    let why = source.without_row().to_string();
+                    return self.failed(origin.bad(row, why));
+                }
                 let target = self.me.target.clone();
                 RuntimeError::Target {
                     doing: "routing rows to",

@@ -5,10 +5,13 @@ use tidegate_datafile::FilePlan;
 use tidegate_lsm::CompactionOptions;
 use tidegate_merge::{MergeEngine, MergeSpec};
 use tidegate_model::options::{DataFileOptions, TableOptions, unsupported_for_write};
+use tidegate_model::schema::BucketMode;
 use tidegate_model::{KeyOrder, TableSchema};
 
 use super::intake::Intake;
+use super::moves::Moves;
 use super::producer::{Producer, producer};
+use crate::assign::DynamicBuckets;
 use crate::error::{Result, WriterError};
 use crate::route::Router;
 
@@ -40,6 +43,10 @@ impl Declared {
         let spec = MergeSpec::new(schema).map_err(|e| WriterError::Config(e.to_string()))?;
         if let Some(why) = unsupported_for_write(schema) {
             return Err(WriterError::Config(why));
+        }
+        if schema.bucket_mode().map_err(model)? == BucketMode::CrossPartition {
+            Moves::check(schema, &spec)?;
+            DynamicBuckets::of(schema)?;
         }
         let intake = Intake::new(schema, &spec)?;
         let router = Router::new(schema)?;

@@ -1,7 +1,7 @@
 //! What rows go through before they are buffered \[W-21]: the table's types, not-null checks, row kinds,
 //! kinds that are dropped or refused, keys that have no order.
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int8Array, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int8Array, RecordBatch, StringArray};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Float32Type, Float64Type, SchemaRef};
 use tidegate_datafile::{Normaliser, SYSTEM_COLUMNS};
@@ -94,12 +94,34 @@ impl Intake {
         Ok((!kinds.is_empty()).then_some(Taken { values, kinds }))
     }
 
-    fn refuse(&self, values: &RecordBatch, kinds: &Int8Array) -> Result<()> {
+    /// Refuses what [`Self::take`] will refuse for a row's kind, while it is still known where rows came from.
+    pub(crate) fn check_kinds(&self, rows: &Rows<RecordBatch>) -> Result<()> {
+        let Rows { batch, kinds } = rows;
+        let kinds = match &self.kind_column {
+            None => of_rows(kinds.clone(), batch.num_rows())?,
+            Some((_, name)) => {
+                let column = batch.column_by_name(name);
+                // Other forms of text are looked at once they are the table's.
+                let Some(texts) = column.and_then(|c| c.as_string_opt::<i32>()) else {
+                    return Ok(());
+                };
+                of_texts(texts, name)?
+            }
+        };
+        self.refuse_kinds(&kinds)
+    }
+
+    fn refuse_kinds(&self, kinds: &Int8Array) -> Result<()> {
         for (row, kind) in kinds.values().iter().enumerate() {
             if let Some(why) = self.spec.refuses_on_write(*kind) {
-                return Err(WriterError::Rows(format!("row {row}: {why}")));
+                return Err(WriterError::Row { row, why });
             }
         }
+        Ok(())
+    }
+
+    fn refuse(&self, values: &RecordBatch, kinds: &Int8Array) -> Result<()> {
+        self.refuse_kinds(kinds)?;
         for (at, name) in &self.float_keys {
             let Some(column) = values.columns().get(*at) else {
                 continue;
@@ -111,10 +133,13 @@ impl Intake {
                     .and_then(|floats| floats.values().iter().position(|v| v.is_nan())),
             };
             if let Some(row) = nan {
-                return Err(WriterError::Rows(format!(
-                    "row {row}: NaN in key column '{name}', which equals every key to Paimon's \
-                     readers and would lose other rows; leave the row out"
-                )));
+                return Err(WriterError::Row {
+                    row,
+                    why: format!(
+                        "NaN in key column '{name}', which equals every key to Paimon's readers and would \
+                         lose other rows; leave the row out"
+                    ),
+                });
             }
         }
         Ok(())
@@ -144,6 +169,10 @@ fn of_column(values: &RecordBatch, at: usize, name: &str) -> Result<Int8Array> {
             "option 'rowkind.field' = '{name}': the column is no STRING"
         )));
     };
+    of_texts(texts, name)
+}
+
+fn of_texts(texts: &StringArray, name: &str) -> Result<Int8Array> {
     let mut kinds = Vec::with_capacity(texts.len());
     for (row, text) in texts.iter().enumerate() {
         kinds.push(match text {
@@ -152,11 +181,14 @@ fn of_column(values: &RecordBatch, at: usize, name: &str) -> Result<Int8Array> {
             Some("+U") => kind::UPDATE_AFTER,
             Some("-D") => kind::DELETE,
             other => {
-                return Err(WriterError::Rows(format!(
-                    "row {row}: column '{name}' is {}, and gives the row's kind (rowkind.field): \
-                     +I, -U, +U or -D is needed",
-                    other.map_or_else(|| "NULL".to_owned(), |text| format!("'{text}'"))
-                )));
+                return Err(WriterError::Row {
+                    row,
+                    why: format!(
+                        "column '{name}' is {}, and gives the row's kind (rowkind.field): +I, -U, +U or -D \
+                         is needed",
+                        other.map_or_else(|| "NULL".to_owned(), |text| format!("'{text}'"))
+                    ),
+                });
             }
         });
     }

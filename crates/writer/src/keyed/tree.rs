@@ -74,6 +74,16 @@ impl Tree {
         }
     }
 
+    /// Whether [`Self::pick`] would pick anything.
+    pub(crate) fn is_due(&self, full: bool, now: Now) -> bool {
+        let mut picker = self.picker.clone();
+        match full {
+            true => picker.pick_full(&self.levels, now, |_| false),
+            false => picker.pick(&self.levels, now),
+        }
+        .is_some()
+    }
+
     /// A compaction is done. Files that it made useless before anybody could see them are returned:
     /// they are to be deleted \[W-25].
     pub(crate) fn finished(&mut self, compacted: Compacted) -> Result<Vec<String>> {

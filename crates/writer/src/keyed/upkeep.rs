@@ -195,8 +195,15 @@ impl KeyedWriter {
         Ok(())
     }
 
+    fn now(&self) -> Now {
+        let millis = self.taking.options.clock.local_millis();
+        let hour = millis.div_euclid(3_600_000).rem_euclid(24) as u8;
+        Now { millis, hour }
+    }
+
     /// Starts a compaction of a bucket, where there is something to compact and none is running.
     fn trigger(&mut self, key: &GroupKey, full: bool) -> Result<()> {
+        let now = self.now();
         let tree = self.buckets.get_mut(key).and_then(|b| b.tree.as_mut());
         let (Some(shop), Some(tree)) = (&self.shop, tree) else {
             return Ok(());
@@ -205,9 +212,7 @@ impl KeyedWriter {
         if tree.busy || !tree.files().all(readable) {
             return Ok(());
         }
-        let millis = self.taking.options.clock.local_millis();
-        let hour = millis.div_euclid(3_600_000).rem_euclid(24) as u8;
-        let Some(pick) = tree.pick(full || self.lifts_all, Now { millis, hour }) else {
+        let Some(pick) = tree.pick(full || self.lifts_all, now) else {
             return Ok(());
         };
         tree.busy = true;
@@ -309,6 +314,21 @@ impl KeyedWriter {
         self.open_buckets(keys).await?;
         let result = self.compact_now(keys, full).await;
         self.taking.fail_on_error(result)
+    }
+
+    /// Whether any of these buckets has something to compact, fully or where the table's options see a reason.
+    ///
+    /// # Errors
+    /// Where the buckets' files cannot be learned.
+    pub async fn any_due(&mut self, keys: &[GroupKey], full: bool) -> Result<bool> {
+        self.taking.check()?;
+        self.open_buckets(keys).await?;
+        let now = self.now();
+        let full = full || self.lifts_all;
+        let mut trees = keys
+            .iter()
+            .filter_map(|key| self.buckets.get(key)?.tree.as_ref());
+        Ok(trees.any(|tree| tree.files().all(readable) && tree.is_due(full, now)))
     }
 
     /// What compactions did in each bucket since the last barrier, handed over now.

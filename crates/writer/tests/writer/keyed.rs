@@ -297,7 +297,7 @@ async fn a_row_kind_that_is_none_is_refused_by_row_and_the_writer_goes_on() {
         .write_rows(rows(&[(I, 1, "+I"), (I, 2, "x")]))
         .await
         .unwrap_err();
-    assert!(matches!(error, WriterError::Rows(_)), "{error}");
+    assert!(matches!(error, WriterError::Row { row: 1, .. }), "{error}");
     let text = error.to_string();
     assert!(text.contains("row 1") && text.contains("'x'"), "{text}");
     writer.write_rows(rows(&[(I, 1, "+I")])).await.unwrap();

@@ -23,7 +23,7 @@ use tidegate_storage::Store;
 
 use super::position::{FilePosition, SAMPLE};
 use super::record_reader::File;
-use crate::source::{BadRecord, Read, SourceBatch, SourceError, SplitReader};
+use crate::source::{BadRecord, Origin, Read, SourceBatch, SourceError, SplitReader};
 
 const ROWS: usize = 8192;
 
@@ -338,9 +338,15 @@ impl SplitReader for ParquetReader {
                 Some(batch) => {
                     let rows = batch.num_rows() as u64;
                     let batch = self.fit(&batch)?;
+                    let origin = Origin {
+                        file: self.shown.clone(),
+                        line: self.position.line + 1,
+                        exact: true,
+                    };
                     self.position.offset += rows;
                     self.position.line += rows;
-                    Ok(Read::Rows(SourceBatch::new(batch, self.position.encode())))
+                    let batch = SourceBatch::new(batch, self.position.encode());
+                    Ok(Read::Rows(batch.from(origin)))
                 }
             }
         })

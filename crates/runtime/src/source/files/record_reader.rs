@@ -10,7 +10,7 @@ use tidegate_storage::Store;
 use super::decoder::{Decoded, Decoder, Failed};
 use super::input::{Compression, Decompressor, Piece};
 use super::position::{FilePosition, SAMPLE};
-use crate::source::{BadRecord, Read, SourceBatch, SourceError, SplitReader};
+use crate::source::{BadRecord, Origin, Read, SourceBatch, SourceError, SplitReader};
 
 /// A file as it was when it was opened. What is appended later belongs to a later reader.
 pub(super) struct File {
@@ -361,6 +361,7 @@ impl<D: Decoder> RecordReader<D> {
         loop {
             let window = self.buffer.len().min(self.sizes.batch_bytes);
             let whole = window == self.buffer.len();
+            let header = u64::from(self.decoder.needs_header());
             let input = self.buffer.get(..window).unwrap_or_default();
             let mut decoded = self.decoder.decode(input, last && whole, self.sizes.rows);
             if !whole && matches!(&decoded, Ok(d) if d.bytes == 0) {
@@ -392,8 +393,14 @@ impl<D: Decoder> RecordReader<D> {
                 continue;
             }
             let batch = self.decoder.finish()?;
+            let origin = Origin {
+                file: self.file.shown.clone(),
+                line: self.position.line + header + 1,
+                exact: decoded.lines == header + decoded.rows as u64,
+            };
             self.take(decoded);
-            return Ok(Some(SourceBatch::new(batch, self.position.encode())));
+            let batch = SourceBatch::new(batch, self.position.encode());
+            return Ok(Some(batch.from(origin)));
         }
     }
 
