@@ -76,6 +76,8 @@ rules! {
     DeadPartsDropped,
     /// \[C-30]: a compacted part whose outputs would meet live files of their level is dropped.
     LevelsDisjoint,
+    /// \[C-32]: a compacted part that read other deletion vectors than it would replace is dropped.
+    VectorsCompared,
     /// 10.5: what a compacted part that lost brought is deleted.
     LostOutputsDeleted,
     /// \[C-11]: an empty commit makes no snapshot unless options say so.

@@ -185,12 +185,12 @@ fn what_a_keyed_table_cannot_be_is_refused_by_name_before_it_exists() {
     for (options, says) in [
         (", bucket: -2", ["bucket", "postponed", "number of buckets"]),
         (
-            ", bucket: 1, changelog-producer: lookup",
-            ["changelog-producer", "lookup", "none"],
+            ", bucket: 1, changelog-producer: full-compaction, deletion-vectors.enabled: \"true\"",
+            ["changelog-producer", "full-compaction", "lookup"],
         ),
         (
-            ", bucket: 1, deletion-vectors.enabled: \"true\"",
-            ["deletion-vectors.enabled", "true", "false"],
+            ", bucket: 1, merge-engine: first-row, deletion-vectors.enabled: \"true\"",
+            ["deletion-vectors.enabled", "first-row", "false"],
         ),
         (
             ", bucket: 1, merge-engine: first-row",
