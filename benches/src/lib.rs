@@ -1,6 +1,10 @@
 //! What benchmarks share: costs of a run as CPU-seconds and wall time, pairs of runs in turn and their
 //! ratios, rows to write, and the bare Parquet writer that others are held against.
 
+mod upserts;
+
+pub use upserts::{count, keyed_schema, parts, upsert, upserts};
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs::File;

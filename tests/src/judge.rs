@@ -170,11 +170,15 @@ fn walk(root: &Path, at: &Path, files: &mut BTreeMap<String, std::path::PathBuf>
     }
 }
 
-/// Names of manifests and data files in an uncompressed Avro file: each string has its length before
-/// it, a zig-zag varint of one or two bytes.
+/// What names of objects that manifests and lists name begin with: further lists and manifests, files of
+/// rows, of changes and of indexes.
+const PREFIXES: [&[u8]; 4] = [b"manifest-", b"data-", b"changelog-", b"index-"];
+
+/// Names of manifests, data files, changelogs and index files in an uncompressed Avro file: each string has
+/// its length before it, a zig-zag varint of one or two bytes.
 fn names(bytes: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
-    for prefix in [&b"manifest-"[..], b"data-"] {
+    for prefix in PREFIXES {
         let starts = bytes
             .windows(prefix.len())
             .enumerate()
@@ -217,6 +221,55 @@ mod tests {
         bytes.extend(name.as_bytes());
         bytes.extend(b"77");
         assert_eq!(names(&bytes), [name]);
+    }
+
+    #[test]
+    fn files_of_changes_and_of_indexes_are_named_and_what_is_not_named_is_left_over() {
+        let table = tempfile::tempdir().unwrap();
+        let uuid = "3dd98ce7-6b1d-4e81-bb4e-ac22a35e2d40";
+        let manifest = format!("manifest-tg40f04ed8e1-{uuid}-0");
+        let named = [
+            format!("data-tg40f04ed8e1-{uuid}-1.parquet"),
+            format!("changelog-tg40f04ed8e1-{uuid}-2.parquet"),
+            format!("index-tg40f04ed8e1-{uuid}-3"),
+        ];
+        let planted = [
+            format!("bucket-0/changelog-tg40f04ed8e2-{uuid}-2.parquet"),
+            format!("index/index-tg40f04ed8e2-{uuid}-3"),
+        ];
+        for folder in ["snapshot", "manifest", "bucket-0", "index"] {
+            fs::create_dir(table.path().join(folder)).unwrap();
+        }
+        let mut bytes = Vec::new();
+        for name in &named {
+            // A length of two bytes, as a name of more than 63 letters has it.
+            let length = name.len() * 2;
+            match length < 0x80 {
+                true => bytes.push(length as u8),
+                false => bytes.extend([length as u8 | 0x80, (length >> 7) as u8]),
+            }
+            bytes.extend(name.as_bytes());
+            bytes.push(2);
+        }
+        fs::write(table.path().join("manifest").join(&manifest), bytes).unwrap();
+        let text =
+            format!("{{\"id\": 1, \"commitUser\": \"u\", \"indexManifest\": \"{manifest}\"}}");
+        fs::write(table.path().join("snapshot/snapshot-1"), text).unwrap();
+        for path in [
+            format!("bucket-0/{}", named[0]),
+            format!("bucket-0/{}", named[1]),
+            format!("index/{}", named[2]),
+        ]
+        .iter()
+        .chain(&planted)
+        {
+            fs::write(table.path().join(path), "").unwrap();
+        }
+        let found = look(table.path());
+        assert_eq!(found.orphans, planted);
+        assert!(found.dangling.is_empty(), "{:?}", found.dangling);
+        fs::remove_file(table.path().join("index").join(&named[2])).unwrap();
+        assert_eq!(look(table.path()).dangling, named[2..]);
     }
 
     #[test]

@@ -457,20 +457,33 @@ impl Lab {
         self.spawn(args, &[]).wait()
     }
 
-    /// A command on the warehouse, its lines as JSON.
-    #[track_caller]
-    pub fn query(&self, args: &[&str]) -> Vec<Value> {
-        let warehouse = self.warehouse();
-        let mut all: Vec<String> = args.iter().map(|a| (*a).to_owned()).collect();
-        all.extend(["--format", "jsonl", "--warehouse", &warehouse].map(str::to_owned));
+    /// Arguments that name the warehouse.
+    fn located(&self) -> Vec<String> {
+        let mut all = vec!["--warehouse".to_owned(), self.warehouse()];
         if let Some((server, _)) = &self.s3 {
             for (key, value) in server.options() {
                 all.push("--store".into());
                 all.push(format!("{key}={value}"));
             }
         }
-        let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        let done = self.tidegate(&all).expect(0);
+        all
+    }
+
+    /// Starts a command on the warehouse.
+    pub fn start_on(&self, args: &[&str], env: &[(&str, &str)]) -> Running {
+        let located = self.located();
+        let located = located.iter().map(String::as_str);
+        let all: Vec<&str> = args.iter().copied().chain(located).collect();
+        self.spawn(&all, env)
+    }
+
+    /// A command on the warehouse, its lines as JSON.
+    #[track_caller]
+    pub fn query(&self, args: &[&str]) -> Vec<Value> {
+        let done = self
+            .start_on(&[args, &["--format", "jsonl"]].concat(), &[])
+            .wait()
+            .expect(0);
         done.stdout
             .lines()
             .map(|l| serde_json::from_str(l).unwrap())
@@ -519,18 +532,8 @@ impl Lab {
 
     /// How many snapshots the table has, asked by a user's command; 0 where there is no table yet.
     pub fn published(&self) -> usize {
-        let warehouse = self.warehouse();
-        let mut args = vec!["table", "snapshots", TABLE, "-f", "jsonl", "-w", &warehouse];
-        let options: Vec<String> = match &self.s3 {
-            Some((server, _)) => server
-                .options()
-                .iter()
-                .map(|(k, v)| format!("--store={k}={v}"))
-                .collect(),
-            None => Vec::new(),
-        };
-        args.extend(options.iter().map(String::as_str));
-        self.tidegate(&args).stdout.lines().count()
+        let done = self.start_on(&["table", "snapshots", TABLE, "-f", "jsonl"], &[]);
+        done.wait().stdout.lines().count()
     }
 
     /// Looks at the table's folder, or at a copy of it where it is on S3.

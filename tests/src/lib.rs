@@ -17,6 +17,7 @@ pub mod chaos;
 pub mod clock;
 pub mod disk;
 pub mod judge;
+pub mod keyed;
 pub mod lab;
 pub mod labs;
 pub mod mirror;

@@ -115,7 +115,7 @@ fn bench(arguments: &[String]) -> Result<(), Failure> {
         .filter_map(|e| Some(e.path().file_stem()?.to_str()?.to_owned()))
         .collect();
     names.sort();
-    names.extend(["memory", "peers"].map(str::to_owned));
+    names.extend(["memory", "peers", "keyed_peers"].map(str::to_owned));
     let (chosen, rest) = match arguments.split_first() {
         Some((name, rest)) if names.contains(name) => (vec![name.clone()], rest),
         Some((name, _)) => {
@@ -130,12 +130,13 @@ fn bench(arguments: &[String]) -> Result<(), Failure> {
         match name.as_str() {
             "memory" => command.args(["--package", "tidegate-writer", "--example"]),
             // A workspace of its own, see there.
-            "peers" => command.args(["--manifest-path", "benches/peers/Cargo.toml"]),
+            "peers" | "keyed_peers" => {
+                command.args(["--manifest-path", "benches/peers/Cargo.toml", "--bin"])
+            }
             _ => command.args(["--package", "tidegate-benches", "--bin"]),
         };
         match name.as_str() {
             "memory" => command.arg("many_partitions"),
-            "peers" => &mut command,
             // It looks for the binary beside itself.
             "start" => {
                 process::binary(true)?;

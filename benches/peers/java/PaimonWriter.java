@@ -16,21 +16,24 @@ import org.apache.paimon.catalog.Catalog;
 import org.apache.paimon.catalog.CatalogContext;
 import org.apache.paimon.catalog.CatalogFactory;
 import org.apache.paimon.catalog.Identifier;
+import org.apache.paimon.data.BinaryRow;
 import org.apache.paimon.data.BinaryString;
 import org.apache.paimon.data.GenericRow;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.schema.Schema;
 import org.apache.paimon.table.Table;
-import org.apache.paimon.table.sink.BatchTableCommit;
-import org.apache.paimon.table.sink.BatchTableWrite;
-import org.apache.paimon.table.sink.BatchWriteBuilder;
+import org.apache.paimon.table.sink.StreamTableCommit;
+import org.apache.paimon.table.sink.StreamTableWrite;
+import org.apache.paimon.table.sink.StreamWriteBuilder;
 import org.apache.paimon.types.DataTypes;
 
 /**
- * Writes the rows of a file to a new append table with released Paimon, once per line on standard
+ * Writes the rows of a file to a new table with released Paimon, once per line on standard
  * input, and answers with CPU-seconds of this process and seconds on the wall clock.
  *
- * <p>Arguments: ROWS-FILE. A line: {@code FOLDER} or {@code FOLDER dt} (partitioned by dt).
+ * <p>Arguments: ROWS-FILE. A line: {@code FOLDER WORD...}; words are {@code dt} (partitioned by dt), {@code
+ * key=id}, {@code commits=10}, {@code full} (at the end every bucket is fully compacted), and options of the
+ * table as {@code name=value}.
  */
 public class PaimonWriter {
     private static long[] ids;
@@ -48,7 +51,7 @@ public class PaimonWriter {
             System.gc();
             long cpu = os.getProcessCpuTime();
             long wall = System.nanoTime();
-            write(Path.of(words[0]), words.length > 1 ? List.of(words[1]) : List.of());
+            write(Path.of(words[0]), List.of(words).subList(1, words.length));
             System.out.println(
                     (os.getProcessCpuTime() - cpu) / 1e9 + " " + (System.nanoTime() - wall) / 1e9);
         }
@@ -75,31 +78,56 @@ public class PaimonWriter {
         return BinaryString.fromBytes(in.readNBytes(in.readInt()));
     }
 
-    private static void write(Path folder, List<String> partition) throws Exception {
+    /** Makes a table by the words of a line, and writes all rows in so many commits. */
+    private static void write(Path folder, List<String> words) throws Exception {
+        int commits = 1;
+        boolean full = false;
+        Schema.Builder columns =
+                Schema.newBuilder()
+                        .column("id", DataTypes.BIGINT())
+                        .column("name", DataTypes.STRING())
+                        .column("amount", DataTypes.DOUBLE())
+                        .column("dt", DataTypes.STRING());
+        String bucket = "-1";
+        for (String word : words) {
+            String value = word.substring(word.indexOf('=') + 1);
+            if (word.equals("dt")) {
+                columns.partitionKeys("dt");
+            } else if (word.equals("full")) {
+                full = true;
+            } else if (word.startsWith("key=")) {
+                columns.primaryKey(value);
+            } else if (word.startsWith("commits=")) {
+                commits = Integer.parseInt(value);
+            } else if (word.startsWith("bucket=")) {
+                bucket = value;
+            } else {
+                columns.option(word.substring(0, word.indexOf('=')), value);
+            }
+        }
+        int buckets = Math.max(1, Integer.parseInt(bucket));
         org.apache.paimon.fs.Path warehouse = new org.apache.paimon.fs.Path(folder.toUri());
         try (Catalog catalog = CatalogFactory.createCatalog(CatalogContext.create(warehouse))) {
             catalog.createDatabase("db", true);
             Identifier name = Identifier.create("db", "t");
-            Schema schema =
-                    Schema.newBuilder()
-                            .column("id", DataTypes.BIGINT())
-                            .column("name", DataTypes.STRING())
-                            .column("amount", DataTypes.DOUBLE())
-                            .column("dt", DataTypes.STRING())
-                            .partitionKeys(partition)
-                            .option("bucket", "-1")
-                            .build();
-            catalog.createTable(name, schema, false);
+            catalog.createTable(name, columns.option("bucket", bucket).build(), false);
             Table table = catalog.getTable(name);
-            BatchWriteBuilder builder = table.newBatchWriteBuilder();
+            StreamWriteBuilder builder = table.newStreamWriteBuilder().withCommitUser("bench");
             try (IOManager io = IOManager.create(folder.resolve("spill").toString());
-                    BatchTableWrite write = builder.newWrite();
-                    BatchTableCommit commit = builder.newCommit()) {
+                    StreamTableWrite write = builder.newWrite();
+                    StreamTableCommit commit = builder.newCommit()) {
                 write.withIOManager(io);
-                for (int i = 0; i < ids.length; i++) {
-                    write.write(GenericRow.of(ids[i], names[i], amounts[i], dts[i]));
+                int part = (ids.length + commits - 1) / commits;
+                for (int n = 0; n < commits; n++) {
+                    for (int i = n * part; i < Math.min(ids.length, (n + 1) * part); i++) {
+                        write.write(GenericRow.of(ids[i], names[i], amounts[i], dts[i]));
+                    }
+                    boolean last = n + 1 == commits;
+                    for (int b = 0; full && last && b < buckets; b++) {
+                        write.compact(BinaryRow.EMPTY_ROW, b, true);
+                    }
+                    commit.commit(n, write.prepareCommit(full && last, n));
                 }
-                commit.commit(write.prepareCommit());
             }
         }
         sync(folder);

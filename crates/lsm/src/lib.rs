@@ -15,6 +15,9 @@ pub mod run;
 pub mod sections;
 pub mod task;
 
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(test)]
 mod testing;
 

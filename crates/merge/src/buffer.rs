@@ -45,6 +45,8 @@ pub struct SortBuffer {
     batches: Vec<Keyed>,
     rows: usize,
     bytes: usize,
+    /// The largest sequence number, as long as rows came in the order of their age.
+    in_order: Option<Option<i64>>,
 }
 
 impl SortBuffer {
@@ -61,6 +63,7 @@ impl SortBuffer {
             batches: Vec::new(),
             rows: 0,
             bytes: 0,
+            in_order: Some(None),
         })
     }
 
@@ -80,6 +83,10 @@ impl SortBuffer {
         u32::try_from(self.batches.len()).map_err(|_| too_many())?;
         let keyed = self.keys.encode(batch)?;
         self.keys.refuse_nan(&keyed)?;
+        self.in_order = self.in_order.and_then(|before| {
+            let last = keyed.sequence_number(keyed.len().saturating_sub(1));
+            keyed.ages_after(before).then_some(Some(last))
+        });
         self.rows += keyed.len();
         self.bytes += keyed.batch.get_array_memory_size()
             + keyed.key_size()
@@ -123,16 +130,26 @@ impl SortBuffer {
                 (Some(ka), Some(kb)) => by(ka, a.row(), kb, b.row()),
                 _ => Ordering::Equal,
             };
-        order.sort_unstable_by(|(p, a), (q, b)| {
-            p.cmp(q)
-                .then_with(|| compare(*a, *b, Keyed::compare))
-                .then_with(|| (a.batch, a.row).cmp(&(b.batch, b.row)))
-        });
+        let exact = batches.iter().all(Keyed::is_exact);
+        match (self.in_order.is_some(), exact) {
+            // Nothing of a batch is looked at: most keys of most tables.
+            (true, true) => order.sort_unstable(),
+            (true, false) => order.sort_unstable_by(|(p, a), (q, b)| {
+                p.cmp(q)
+                    .then_with(|| compare(*a, *b, Keyed::compare_keys))
+                    .then_with(|| a.cmp(b))
+            }),
+            (false, _) => order.sort_unstable_by(|(p, a), (q, b)| {
+                p.cmp(q)
+                    .then_with(|| compare(*a, *b, Keyed::compare))
+                    .then_with(|| a.cmp(b))
+            }),
+        }
         let rows: Vec<RowRef> = order.iter().map(|(_, row)| *row).collect();
         let mut ends = Vec::new();
         for (i, pair) in (1u32..).zip(order.array_windows::<2>()) {
             let [(p, a), (q, b)] = pair;
-            if p != q || compare(*a, *b, Keyed::compare_keys) != Ordering::Equal {
+            if p != q || (!exact && compare(*a, *b, Keyed::compare_keys) != Ordering::Equal) {
                 ends.push(i);
             }
         }
@@ -220,9 +237,17 @@ mod tests {
         fn a_sorted_buffer_is_every_row_in_order_and_the_newest_of_each_key(
             all in versions(12), cut in 1usize..20, out in 1usize..20,
             by_field in any::<bool>(), descending in any::<bool>(), ignore_delete in any::<bool>(),
+            numbered in any::<bool>(), by_bytes in any::<bool>(),
         ) {
+            let mut all = all;
+            if numbered {
+                (0..).zip(&mut all).for_each(|(number, row)| row.sequence = number);
+            }
             let words = Words { by_field, descending: by_field && descending, ignore_delete };
             let mut buffer = SortBuffer::new(&spec(&words.options()), schema()).unwrap();
+            if by_bytes {
+                buffer.keys.by_bytes();
+            }
             for chunk in all.chunks(cut) {
                 buffer.push(batch(chunk)).unwrap();
             }

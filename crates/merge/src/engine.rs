@@ -17,7 +17,7 @@ use arrow::compute::interleave_record_batch;
 use std::sync::Arc;
 
 /// A row of one of the batches at hand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RowRef {
     pub(crate) batch: u32,
     pub(crate) row: u32,

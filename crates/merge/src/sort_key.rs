@@ -2,7 +2,8 @@
 //!
 //! Owns the one order of versions \[W-22], \[W-31]: key, then the sequence fields (null oldest in either
 //! sense), then the sequence number, then retracts before adds. Bytes are those of `arrow::row`, made
-//! once per batch; the first eight of a key also lie in a number each, which decides most comparisons.
+//! once per batch; the first eight of a key also lie in a number each, which decides most comparisons, and
+//! all of them where the key is one whole number: then there are no bytes.
 
 use crate::error::{Error, Result, column};
 use crate::kind;
@@ -10,7 +11,11 @@ use crate::layout::Layout;
 use crate::spec::MergeSpec;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::SortOptions;
-use arrow::datatypes::{ArrowPrimitiveType, DataType, Float32Type, Float64Type};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type,
+    Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType,
+};
 use arrow::row::{RowConverter, Rows, SortField};
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -24,6 +29,8 @@ pub(crate) struct SortKeys {
     /// Bytes of a key before those that tell keys apart: the null marker where the first column has no
     /// nulls and a fixed width.
     skip: usize,
+    /// The key column where it is the only one and its values are whole numbers.
+    whole: Option<usize>,
     key_names: Vec<String>,
 }
 
@@ -32,7 +39,8 @@ pub(crate) struct SortKeys {
 pub(crate) struct Keyed {
     pub(crate) batch: RecordBatch,
     prefixes: Vec<u64>,
-    keys: Rows,
+    /// None where equal prefixes are equal keys.
+    keys: Option<Rows>,
     sequence: Option<Rows>,
     /// Known only once the order was checked.
     distinct: bool,
@@ -92,9 +100,19 @@ impl SortKeys {
                 false => Some(converter(&layout.sequence, by_age)?),
             },
             skip: usize::from(fixed),
+            whole: match layout.keys.as_slice() {
+                [only] if fixed && first.is_some_and(|f| is_whole(f.data_type())) => Some(*only),
+                _ => None,
+            },
             key_names: names.map(|f| f.name().clone()).collect(),
             layout,
         })
+    }
+
+    /// As if the key were of another type: for tests of that way.
+    #[cfg(test)]
+    pub(crate) fn by_bytes(&mut self) {
+        self.whole = None;
     }
 
     pub(crate) fn layout(&self) -> &Layout {
@@ -108,15 +126,22 @@ impl SortKeys {
             let picked = Layout::pick(&batch, at).into_iter();
             picked.map(comparable).collect()
         };
-        let keys = self.keys.convert_columns(&columns(&self.layout.keys))?;
+        let (prefixes, keys) = match self.whole {
+            Some(at) => {
+                let numbers = batch.columns().get(at).and_then(numbers);
+                let other = || Error::Batch("the key column holds nulls or another type".into());
+                (numbers.ok_or_else(other)?, None)
+            }
+            None => {
+                let keys = self.keys.convert_columns(&columns(&self.layout.keys))?;
+                let prefixes = keys.iter().map(|row| prefix(row.data(), self.skip));
+                (prefixes.collect(), Some(keys))
+            }
+        };
         let sequence = match &self.sequence {
             Some(converter) => Some(converter.convert_columns(&columns(&self.layout.sequence))?),
             None => None,
         };
-        let prefixes = keys
-            .iter()
-            .map(|row| prefix(row.data(), self.skip))
-            .collect();
         Ok(Keyed {
             batch,
             prefixes,
@@ -152,6 +177,39 @@ impl SortKeys {
             }
         }
         Ok(())
+    }
+}
+
+/// Types of [`numbers`].
+fn is_whole(data_type: &DataType) -> bool {
+    use DataType::{Date32, Int8, Int16, Int32, Int64, Timestamp};
+    matches!(
+        data_type,
+        Int8 | Int16 | Int32 | Int64 | Date32 | Timestamp(_, _)
+    )
+}
+
+/// Whole numbers without nulls as numbers that order the same; `None` for other columns.
+fn numbers(column: &ArrayRef) -> Option<Vec<u64>> {
+    fn of<T: ArrowPrimitiveType<Native: Into<i64>>>(column: &ArrayRef) -> Option<Vec<u64>> {
+        let values = column.as_primitive_opt::<T>()?.values().iter();
+        let number = |v: &T::Native| Into::<i64>::into(*v).cast_unsigned() ^ (1 << 63);
+        Some(values.map(number).collect())
+    }
+    if column.null_count() > 0 {
+        return None;
+    }
+    match column.data_type() {
+        DataType::Int8 => of::<Int8Type>(column),
+        DataType::Int16 => of::<Int16Type>(column),
+        DataType::Int32 => of::<Int32Type>(column),
+        DataType::Int64 => of::<Int64Type>(column),
+        DataType::Date32 => of::<Date32Type>(column),
+        DataType::Timestamp(TimeUnit::Second, _) => of::<TimestampSecondType>(column),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => of::<TimestampMillisecondType>(column),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => of::<TimestampMicrosecondType>(column),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => of::<TimestampNanosecondType>(column),
+        _ => None,
     }
 }
 
@@ -228,13 +286,12 @@ impl Keyed {
 
     /// Rows must be in range: `arrow::row` panics otherwise.
     pub(crate) fn compare_keys(&self, row: usize, other: &Self, other_row: usize) -> Ordering {
-        match self.prefix(row).cmp(&other.prefix(other_row)) {
-            Ordering::Equal => self
-                .keys
-                .row(row)
-                .data()
-                .cmp(other.keys.row(other_row).data()),
-            decided => decided,
+        let decided = self.prefix(row).cmp(&other.prefix(other_row));
+        match (decided, &self.keys, &other.keys) {
+            (Ordering::Equal, Some(keys), Some(others)) => {
+                keys.row(row).data().cmp(others.row(other_row).data())
+            }
+            _ => decided,
         }
     }
 
@@ -261,6 +318,22 @@ impl Keyed {
             .then_with(|| self.compare_age(row, other, other_row))
     }
 
+    /// True where equal prefixes are equal keys.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.keys.is_none()
+    }
+
+    /// True where rows came in the order of age, after a row of this sequence number: no two of them have to
+    /// be compared by it.
+    pub(crate) fn ages_after(&self, before: Option<i64>) -> bool {
+        let numbers = Layout::sequences(&self.batch);
+        self.sequence.is_none()
+            && before
+                .zip(numbers.first())
+                .is_none_or(|(before, first)| before < *first)
+            && numbers.is_sorted_by(|a, b| a < b)
+    }
+
     /// The first row that is before the one above it; `None` = sorted.
     pub(crate) fn first_out_of_order(&mut self) -> Option<usize> {
         let mut distinct = true;
@@ -284,8 +357,95 @@ impl Keyed {
 
     /// Bytes of the keys alone.
     pub(crate) fn key_size(&self) -> usize {
-        self.keys.size()
+        self.keys.as_ref().map_or(0, Rows::size)
             + self.sequence.as_ref().map_or(0, Rows::size)
             + self.prefixes.len() * size_of::<u64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Row, batch, schema, spec};
+    use arrow::array::{
+        Date32Array, Int8Array, Int16Array, Int32Array, Int64Array, TimestampMicrosecondArray,
+    };
+    use arrow::datatypes::Field;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Numbers order keys as their bytes do, for every type that has them.
+        #[test]
+        fn numbers_order_as_bytes_do(values in prop::collection::vec(any::<i64>(), 2..20)) {
+            let columns: [ArrayRef; 6] = [
+                Arc::new(Int64Array::from(values.clone())),
+                Arc::new(Int32Array::from_iter_values(values.iter().map(|v| *v as i32))),
+                Arc::new(Int16Array::from_iter_values(values.iter().map(|v| *v as i16))),
+                Arc::new(Int8Array::from_iter_values(values.iter().map(|v| *v as i8))),
+                Arc::new(Date32Array::from_iter_values(values.iter().map(|v| *v as i32))),
+                Arc::new(TimestampMicrosecondArray::from(values.clone())),
+            ];
+            for column in columns {
+                prop_assert!(is_whole(column.data_type()));
+                let numbers = numbers(&column).unwrap();
+                let sort = SortField::new(column.data_type().clone());
+                let bytes = RowConverter::new(vec![sort]).unwrap().convert_columns(&[column]).unwrap();
+                for (a, b) in (0..values.len()).zip(1..values.len()) {
+                    prop_assert_eq!(numbers[a].cmp(&numbers[b]), bytes.row(a).cmp(&bytes.row(b)));
+                }
+            }
+        }
+    }
+
+    /// A key that may be null, or has a second column, is told apart by bytes.
+    #[test]
+    fn only_a_key_that_is_one_whole_number_has_no_bytes() {
+        let keyed = |fields: [Field; 2], keys: &[&str]| {
+            let columns =
+                ["a", "b"].map(|c| tidegate_model::DataField::new(c, "INT".parse().unwrap()));
+            let options = [("bucket", "1")].into_iter().collect();
+            let keys = keys.iter().map(|k| (*k).to_owned()).collect();
+            let table =
+                tidegate_model::TableSchema::create(columns.into(), vec![], keys, options, None, 0)
+                    .unwrap();
+            let spec = MergeSpec::new(&table).unwrap();
+            let schema = crate::key_value_schema(&arrow::datatypes::Schema::new(fields.to_vec()));
+            let columns: Vec<ArrayRef> = vec![
+                Arc::new(Int64Array::from(vec![1])),
+                Arc::new(Int8Array::from(vec![0])),
+                Arc::new(Int32Array::from(vec![1])),
+                Arc::new(Int32Array::from(vec![1])),
+            ];
+            let keys = SortKeys::new(&spec, Layout::new(&spec, schema.clone()).unwrap()).unwrap();
+            let batch = RecordBatch::try_new(schema, columns).unwrap();
+            keys.encode(batch).unwrap().is_exact()
+        };
+        let field = |name: &str, nullable| Field::new(name, DataType::Int32, nullable);
+        assert!(keyed([field("a", false), field("b", true)], &["a"]));
+        assert!(!keyed([field("a", true), field("b", true)], &["a"]));
+        assert!(!keyed([field("a", false), field("b", false)], &["a", "b"]));
+    }
+
+    /// Without sequence fields, and with numbers that rise on from what was before.
+    #[test]
+    fn rows_age_as_they_come_only_where_their_numbers_rise() {
+        let keyed = |options: &[(&str, &str)], numbers: &[i64]| {
+            let spec = spec(options);
+            let keys = SortKeys::new(&spec, Layout::new(&spec, schema()).unwrap()).unwrap();
+            let row = |sequence: &i64| Row {
+                id: 1,
+                sequence: *sequence,
+                kind: 0,
+                s: None,
+                v: 0,
+            };
+            let rows: Vec<Row> = numbers.iter().map(row).collect();
+            keys.encode(batch(&rows)).unwrap()
+        };
+        assert!(keyed(&[], &[3, 4, 9]).ages_after(None));
+        assert!(keyed(&[], &[3, 4, 9]).ages_after(Some(2)));
+        assert!(!keyed(&[], &[3, 4, 9]).ages_after(Some(3)));
+        assert!(!keyed(&[], &[3, 3]).ages_after(None));
+        assert!(!keyed(&[("sequence.field", "s")], &[3, 4]).ages_after(None));
     }
 }

@@ -154,6 +154,8 @@ impl StreamBuilder {
         let writer = target.writer(&run).await?;
         let next = records.largest().map_or(1, |id| id.0 + 1);
         let position = record.as_ref().map(|r| r.positions.active.clone());
+        // A run that took no rows was still at the very start.
+        let position = position.filter(|p| !p.is_empty());
         Ok(Stream {
             last_positions: record.and_then(|r| r.last_positions),
             target,

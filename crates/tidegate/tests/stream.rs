@@ -229,6 +229,15 @@ async fn poll_times<T>(future: impl Future<Output = T>, times: u32) -> Option<T>
 
 /// The whole program is dropped at any await: each request to the store is one.
 #[tokio::test(start_paused = true)]
+async fn a_stream_that_ended_without_rows_is_still_at_the_very_start() {
+    let rig = Rig::memory(false).await;
+    rig.open().await.unwrap().finish().await.unwrap();
+    assert_eq!(rig.open().await.unwrap().position(), None);
+    rig.run().await.unwrap();
+    rig.assert_exactly_once("after a run without rows").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn r_18_dropped_at_any_await_every_row_is_there_once() {
     for polls in 1.. {
         let rig = Rig::memory(false).await;

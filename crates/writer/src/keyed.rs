@@ -14,6 +14,7 @@ mod key_index;
 mod lookup;
 mod output;
 mod producer;
+mod runs;
 mod tree;
 mod upkeep;
 mod vectors;

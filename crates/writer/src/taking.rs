@@ -26,7 +26,6 @@ use crate::files::{Files, Finished};
 use crate::generation::{Arranged, Generation};
 use crate::route::{GroupId, GroupKey, Router};
 use crate::settings::WriterOptions;
-use crate::spill::Cursor;
 use crate::uploads::{Uploads, part_bytes};
 use crate::worker::Worker;
 
@@ -56,6 +55,8 @@ pub struct WriterMetrics {
 pub(crate) trait Core: Sized + Send + 'static {
     /// What it must know of a partition and bucket.
     type Group: Send + 'static;
+    /// Where handing over stands in what was put away.
+    type Cursors: Send + 'static;
     /// What the taking half knows of it while it works.
     type Standing: Standing<Self>;
 
@@ -66,11 +67,16 @@ pub(crate) trait Core: Sized + Send + 'static {
     fn put(&mut self, generation: Generation) -> Result<Put>;
 
     /// Begins handing everything over.
-    fn begin_drain(&mut self, generation: Generation) -> Drain;
+    fn begin_drain(&mut self, generation: Generation) -> Drain<Self::Cursors>;
 
     /// Finishes groups until `bytes` of their files wait to be sent or `most` were finished. True when
     /// nothing is left.
-    fn drain(&mut self, drain: &mut Drain, bytes: usize, most: usize) -> Result<bool>;
+    fn drain(
+        &mut self,
+        drain: &mut Drain<Self::Cursors>,
+        bytes: usize,
+        most: usize,
+    ) -> Result<bool>;
 
     /// Files that have all their rows.
     fn finished(&mut self) -> Vec<(Of, Finished)>;
@@ -125,11 +131,11 @@ pub(crate) struct SpillMetrics {
 
 /// Handing everything over, step by step.
 #[derive(Debug)]
-pub(crate) struct Drain {
+pub(crate) struct Drain<C> {
     pub(crate) generation: Generation,
     pub(crate) order: Vec<GroupId>,
     pub(crate) next: usize,
-    pub(crate) cursors: Vec<Cursor>,
+    pub(crate) cursors: C,
     /// Decoded blocks of the runs.
     pub(crate) _blocks: Reservation,
 }
@@ -201,20 +207,20 @@ enum State {
     Unusable(&'static str),
 }
 
-enum Work<C> {
+enum Work<C: Core> {
     Idle(Box<C>),
-    Busy(oneshot::Receiver<(Box<C>, Result<Outcome>)>),
+    Busy(oneshot::Receiver<(Box<C>, Result<Outcome<C::Cursors>>)>),
     Lost,
 }
 
-enum Outcome {
+enum Outcome<C> {
     Put(Put),
-    Drained(Option<Drain>),
+    Drained(Option<Drain<C>>),
 }
 
-enum Draining {
+enum Draining<C> {
     Next(Generation),
-    Under(Drain),
+    Under(Drain<C>),
 }
 
 type Make<C> = Box<dyn Fn(Uploads) -> C + Send + Sync>;
@@ -243,7 +249,7 @@ pub(crate) struct Taking<C: Core> {
     standing: C::Standing,
     work: Work<C>,
     /// Everything is being handed over, before or at a barrier.
-    drain: Option<Draining>,
+    drain: Option<Draining<C::Cursors>>,
     pending: FuturesUnordered<BoxFuture<'static, Result<Durable>>>,
     pub(crate) durable: Vec<Durable>,
     pub(crate) metrics: WriterMetrics,
@@ -409,7 +415,7 @@ impl<C: Core> Taking<C> {
 
     fn start(
         &mut self,
-        job: impl FnOnce(&mut C) -> Result<Outcome> + Send + 'static,
+        job: impl FnOnce(&mut C) -> Result<Outcome<C::Cursors>> + Send + 'static,
     ) -> Result<()> {
         let Work::Idle(mut core) = std::mem::replace(&mut self.work, Work::Lost) else {
             return Err(WriterError::Unusable("a lost job"));

@@ -8,6 +8,7 @@ mod committables;
 mod compare;
 mod expect;
 mod harness;
+mod keyed;
 mod matrix;
 mod ours;
 mod plan;
@@ -191,6 +192,7 @@ fn parts(harness: &mut Harness, plan: &Plan) -> Result<(), String> {
         theirs::run(harness, cases);
     }
     turns::run(harness, &plan.turned, plan.turns_with);
+    keyed::run(harness, &plan.keyed);
     variants::run(harness, &plan.options);
     variants::refused(harness, &plan.refused);
     committables::run(harness, &plan.prepared);

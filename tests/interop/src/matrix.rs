@@ -18,6 +18,7 @@ const PHASES: &[&str] = &[
     "we write",
     "they write",
     "in turn",
+    "keyed",
     "options",
     "refused",
     "committables",

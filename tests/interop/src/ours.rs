@@ -65,6 +65,11 @@ impl Ours {
             },
             "checkpoint": {"directory": "checkpoints"},
         });
+        if !case.key.is_empty()
+            && let Some(sink) = job.get_mut("sink").and_then(Value::as_object_mut)
+        {
+            sink.insert("primary-key".to_owned(), json!(case.key));
+        }
         if let (Some(job), Some(extra)) = (job.as_object_mut(), extra.as_object()) {
             job.extend(extra.clone());
         }
@@ -124,6 +129,30 @@ impl Ours {
     /// Rows, or another of the `table` verbs.
     pub(crate) fn list(&self, verb: &str) -> Result<Vec<Value>, String> {
         self.lines(&["table", verb])
+    }
+
+    /// What readers of changes see.
+    pub(crate) fn changes(&self) -> Result<Vec<Value>, String> {
+        self.lines(&["tail"])
+    }
+
+    /// Compacts a keyed table fully.
+    pub(crate) fn compact(&self) -> Result<(), String> {
+        self.tidegate(&["compact", "db.t", "-w", "warehouse", "--full"])
+            .map(|_| ())
+    }
+
+    /// A second table of the same schema in a folder of its own, with nothing in it.
+    pub(crate) fn twin(&self) -> Result<String, String> {
+        let twin = self.folder.join("warehouse/db.db/twin/schema");
+        fs::create_dir_all(&twin).map_err(wrong(&twin))?;
+        let from = Path::new(&self.table).join("schema/schema-0");
+        fs::copy(&from, twin.join("schema-0")).map_err(wrong(&from))?;
+        Ok(self
+            .folder
+            .join("warehouse/db.db/twin")
+            .display()
+            .to_string())
     }
 
     /// `verify`: an error where it finds one.

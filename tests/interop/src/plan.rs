@@ -14,6 +14,8 @@ pub(crate) struct Plan {
     pub(crate) turned: Vec<Case>,
     /// The only peer that takes turns, if not all.
     pub(crate) turns_with: Option<&'static str>,
+    /// Keyed tables: twins, changes, turns.
+    pub(crate) keyed: Vec<Case>,
     /// Option variants.
     pub(crate) options: Vec<Case>,
     /// Tables that we refuse.
@@ -58,6 +60,7 @@ impl Plan {
             turned,
             turns_with: None,
             keys: cases::bucket_keys(),
+            keyed: cases::keyed(),
             options: cases::options(),
             refused: cases::refused(),
             prepared: few(&crossed, &["unaware/none", "fixed/string,int"]),
@@ -86,6 +89,14 @@ impl Plan {
                 &["unaware/none", "fixed/none", "fixed/date narrow"],
             ),
             turns_with: Some("1.4.2"),
+            keyed: few(
+                &all.keyed,
+                &[
+                    "deduplicate/input/fixed",
+                    "ordered/full-compaction/dynamic",
+                    "aggregation/none/fixed",
+                ],
+            ),
             options: few(&all.options, &["unaware snappy", "fixed rolling by rows"]),
             prepared: few(&all.prepared, &["unaware/none"]),
             refused: all.refused,

@@ -7,10 +7,12 @@
     reason = "helpers of tests fail by panicking, with the place"
 )]
 
+mod a_row_lands;
 mod altered;
 mod case_list;
 mod cases;
 mod cases_columns;
+mod cases_keyed;
 mod cases_takeover;
 mod chaos;
 mod crashes;
@@ -20,6 +22,7 @@ mod exits;
 mod hostile;
 mod inputs;
 mod keyed;
+mod keyed_kills;
 mod keyed_reads;
 mod labs;
 mod outages;

@@ -392,6 +392,7 @@ impl AppendCore {
 
 impl Core for AppendCore {
     type Group = Group;
+    type Cursors = Vec<Cursor>;
     type Standing = AppendStanding;
 
     fn admit(&mut self, groups: &mut Vec<Group>) {
@@ -477,7 +478,7 @@ impl Core for AppendCore {
         Ok(Put::Done)
     }
 
-    fn begin_drain(&mut self, mut generation: Generation) -> Drain {
+    fn begin_drain(&mut self, mut generation: Generation) -> Drain<Vec<Cursor>> {
         generation.sort();
         self.choose_dictionaries(&generation);
         // Open files first: they hold memory.
@@ -498,7 +499,7 @@ impl Core for AppendCore {
         }
     }
 
-    fn drain(&mut self, drain: &mut Drain, bytes: usize, most: usize) -> Result<bool> {
+    fn drain(&mut self, drain: &mut Drain<Vec<Cursor>>, bytes: usize, most: usize) -> Result<bool> {
         let (mut done_bytes, mut done_files) = (0, 0);
         while done_bytes < bytes && done_files < most && (done_files == 0 || self.files.has_room())
         {
