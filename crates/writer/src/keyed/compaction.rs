@@ -279,7 +279,6 @@ impl Shop {
         if self.old_rows.as_ref().is_some_and(|o| o.places_only) {
             old.clear();
         }
-        let level0 = section.files().any(|f| f.level <= Level(0));
         let options = MergeOptions {
             batch_rows: BATCH_ROWS,
             deletes: match job.pick.drop_deletes {
@@ -287,7 +286,9 @@ impl Shop {
                 false => Deletes::Keep,
             },
             changelog: match (&self.old_rows, &sinks.log) {
-                (Some(_), _) if level0 => Changelog::Lookup,
+                // Of what lies above level 0 the lowest record holds all older ones: it counts alone,
+                // whether level 0 takes part or not.
+                (Some(_), _) => Changelog::Lookup,
                 (None, Some(_)) => Changelog::FullCompaction {
                     top: job.pick.output,
                 },

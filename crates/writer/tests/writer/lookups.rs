@@ -215,8 +215,17 @@ async fn plays(ops: Vec<Op>, engine: Engine, vectors: bool, logs: bool, budget: 
                 }
             }
             Op::Checkpoint => {
-                let messages = writer.prepare().await.unwrap();
+                let mut messages = writer.prepare().await.unwrap();
                 committed.commit(&messages);
+                if n % 3 == 0 {
+                    // A full compaction, of levels that are all told already.
+                    let keys: Vec<GroupKey> =
+                        committed.files.lock().unwrap().keys().cloned().collect();
+                    writer.compact(&keys, true).await.unwrap();
+                    let more = writer.prepare().await.unwrap();
+                    committed.commit(&more);
+                    messages.extend(more);
+                }
                 for (k, v) in pending.drain(..) {
                     engine.apply(&mut map, k, v.as_deref());
                 }
