@@ -29,7 +29,7 @@ use crate::names::MetadataNames;
 use crate::paths::Paths;
 use crate::properties::PositionMarks;
 use crate::publish::{Carried, draft_snapshot, hint_latest, publish};
-use crate::registry::{Object, Partitions, Registry, place_of};
+use crate::registry::{DELETION_VECTORS, Object, Partitions, Registry, place_of};
 
 use write::{WriteJob, write_object};
 
@@ -131,6 +131,13 @@ impl Running {
             empty,
             fresh,
         }
+    }
+
+    /// True where compactions of this commit change deletion vectors.
+    fn changes_vectors(&self) -> bool {
+        let changes = &self.attempt.committable().compact;
+        let index = changes.index_added.iter().chain(&changes.index_deleted);
+        index.into_iter().any(|i| i.deletion_vectors)
     }
 
     /// True where this is the commit of that committable.
@@ -350,8 +357,40 @@ impl Executor {
             bucket: entry.bucket,
             total_buckets: entry.total_buckets,
             place: place_of(&entry.file),
+            vectors: false,
         });
-        Ok(live.collect())
+        let mut live: Vec<LiveFile> = live.collect();
+        if running.changes_vectors() {
+            self.read_vectors(running, partitions, &mut live).await?;
+        }
+        Ok(live)
+    }
+
+    /// The index files with the deletion vectors of buckets.
+    async fn read_vectors(
+        &mut self,
+        running: &mut Running,
+        partitions: &[PartitionId],
+        live: &mut Vec<LiveFile>,
+    ) -> Result<()> {
+        let Some(name) = self.tip()?.visible.snapshot.index_manifest.clone() else {
+            return Ok(());
+        };
+        for entry in self.meta.index_entries(&name).await? {
+            let partition = self.partitions.id(&entry.partition);
+            if entry.file.index_type == DELETION_VECTORS && partitions.contains(&partition) {
+                let files = &mut running.registry.files;
+                live.push(LiveFile {
+                    file: files.index(&entry.partition, entry.bucket, &entry.file),
+                    partition,
+                    bucket: entry.bucket,
+                    total_buckets: 0,
+                    place: None,
+                    vectors: true,
+                });
+            }
+        }
+        Ok(())
     }
 
     async fn read_buckets(

@@ -20,11 +20,13 @@ use futures::FutureExt;
 use futures::stream::{BoxStream, StreamExt};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection,
+    RowSelector,
 };
 use parquet::arrow::async_reader::ParquetRecordBatchStreamBuilder;
 use parquet::basic::Type as Physical;
 use parquet::errors::ParquetError;
+use parquet::file::metadata::PageIndexPolicy;
 use parquet::schema::types::{SchemaDescriptor, Type as PqType, TypePtr};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -243,6 +245,37 @@ impl FileReader {
         source: Arc<dyn ReadAt>,
         plan: &ReadPlan,
     ) -> Result<Self> {
+        Self::opened(name, size, source, plan, false).await
+    }
+
+    /// The same, for [`rows_at`](Self::rows_at): where the file says where its pages lie, those without
+    /// a row that is asked for are not fetched.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn open_for_rows(
+        name: &str,
+        size: u64,
+        source: Arc<dyn ReadAt>,
+        plan: &ReadPlan,
+    ) -> Result<Self> {
+        Self::opened(name, size, source, plan, true).await
+    }
+
+    async fn opened(
+        name: &str,
+        size: u64,
+        source: Arc<dyn ReadAt>,
+        plan: &ReadPlan,
+        pages: bool,
+    ) -> Result<Self> {
+        let options = |schema| {
+            let offsets = match pages {
+                true => PageIndexPolicy::Optional,
+                false => PageIndexPolicy::Skip,
+            };
+            options(schema).with_offset_index_policy(offsets)
+        };
         let mut source = source::Source::new(source, size);
         let opened = async {
             let metadata = ArrowReaderMetadata::load_async(&mut source, options(None)).await?;
@@ -280,17 +313,37 @@ impl FileReader {
     ///
     /// # Errors
     /// As items: [`Error::Read`], [`Error::Corrupt`]; nothing comes after one.
-    pub fn stream(self, limit: Option<usize>) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+    pub fn stream(
+        mut self,
+        limit: Option<usize>,
+    ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        if let Some(limit) = limit {
+            self.builder = self.builder.with_limit(limit);
+        }
+        self.into_stream()
+    }
+
+    /// The rows at these positions, which ascend, counted from 0.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] where the file has no such row, or positions do not ascend; as items as with
+    /// [`stream`](Self::stream).
+    pub fn rows_at(mut self, positions: &[u64]) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        let Some(selection) = selection(positions, self.rows) else {
+            let reason = format!("rows are asked for that are not among its {}", self.rows);
+            return Err(corrupt(&self.file, reason));
+        };
+        self.builder = self.builder.with_row_selection(selection);
+        self.into_stream()
+    }
+
+    fn into_stream(self) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         let Self {
             file,
             builder,
             plan,
             ..
         } = self;
-        let builder = match limit {
-            Some(limit) => builder.with_limit(limit),
-            None => builder,
-        };
         let stream = guarded(&file, || builder.build())?;
         let stream = AssertUnwindSafe(stream)
             .catch_unwind()
@@ -309,6 +362,24 @@ impl FileReader {
         });
         Ok(ended.boxed())
     }
+}
+
+/// Stretches of rows that are read and passed over; `None` where positions do not ascend below `rows`.
+fn selection(positions: &[u64], rows: u64) -> Option<RowSelection> {
+    let mut selectors: Vec<RowSelector> = Vec::new();
+    let mut next = 0;
+    for position in positions {
+        let gap = position.checked_sub(next)?;
+        if gap > 0 {
+            selectors.push(RowSelector::skip(usize::try_from(gap).ok()?));
+        }
+        match selectors.last_mut() {
+            Some(last) if !last.skip => last.row_count += 1,
+            _ => selectors.push(RowSelector::select(1)),
+        }
+        next = position + 1;
+    }
+    (next <= rows).then(|| RowSelection::from(selectors))
 }
 
 /// The embedded Arrow schema is not ours to trust: Paimon's types decide.

@@ -16,6 +16,7 @@ pub mod commit_message;
 pub mod data_file;
 pub mod data_type;
 pub mod datum;
+pub mod deletion_vector;
 pub mod error;
 pub mod ids;
 pub mod index_file;
@@ -39,6 +40,7 @@ pub use commit_message::{CommitMessage, CompactIncrement, DataIncrement, Manifes
 pub use data_file::{DataFileMeta, FileSource};
 pub use data_type::{DataField, DataType, LogicalType};
 pub use datum::Datum;
+pub use deletion_vector::DeletionVector;
 pub use error::Error;
 pub use ids::{BucketId, FieldId, Level, SchemaId, SnapshotId};
 pub use index_file::{DeletionVectorRange, GlobalIndex, IndexFileMeta, IndexManifestEntry};

@@ -134,6 +134,7 @@ fn live(file: &FileChange) -> LiveFile {
         bucket: file.bucket,
         total_buckets: file.total_buckets,
         place: file.place.clone(),
+        vectors: false,
     }
 }
 

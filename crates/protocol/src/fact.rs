@@ -86,6 +86,8 @@ pub struct LiveFile {
     pub total_buckets: i32,
     /// Where it stands in the levels of its bucket; `None` in tables without a key.
     pub place: Option<Arc<Place>>,
+    /// It is no data file but the index file with the deletion vectors of its bucket \[C-32].
+    pub vectors: bool,
 }
 
 /// Answer to [`Step::Write`](crate::Step::Write): everything was made durable.
@@ -121,7 +123,8 @@ pub enum Fact {
     /// To `ReadHistory`: the snapshots found in the asked range, in any order. An id of the range
     /// that is not among them is *missing*.
     History(Vec<SnapshotFact>),
-    /// To `ReadLive`: all live files of the asked partitions in the base.
+    /// To `ReadLive`: all live files of the asked partitions in the base, and where the commit changes deletion
+    /// vectors of buckets the index files that hold them there.
     Live(Vec<LiveFile>),
     /// To `ReadBuckets`: the bucket count of each asked partition that has live files in the base.
     Buckets(Vec<(PartitionId, i32)>),

@@ -83,6 +83,8 @@ rules! {
     LevelsDisjoint,
     /// \[W-73]: rows that waited for their bucket are distributed as a whole, partition by partition.
     RewritesWhole,
+    /// \[C-32]: a compacted part that read other deletion vectors than it would replace is dropped.
+    VectorsCompared,
     /// 10.5: what a compacted part that lost brought is deleted.
     LostOutputsDeleted,
     /// \[C-11]: an empty commit makes no snapshot unless options say so.

@@ -108,6 +108,33 @@ pub enum WriterError {
         /// The reader's error.
         source: Box<DataFileError>,
     },
+    /// A file above level 0 does not have each key once, in order.
+    #[error(
+        "data file {path}: its keys are not in order, each once, as those of level {level} must be; let \
+         `tidegate verify` look at the table"
+    )]
+    KeyOrder {
+        /// Path below the table.
+        path: String,
+        /// Where it lies.
+        level: i32,
+    },
+    /// An index file with deletion vectors is not as it should be, or cannot be made.
+    #[error("index file {path}: {what}")]
+    Vectors {
+        /// Path below the table.
+        path: String,
+        /// What is wrong and what to do.
+        what: String,
+    },
+    /// An object that a compaction needs cannot be had.
+    #[error("{path} cannot be read for a compaction: {source}")]
+    Get {
+        /// Path below the table.
+        path: String,
+        /// What the store says.
+        source: Box<StoreError>,
+    },
     /// The files of a bucket are not what a tree of sorted runs may have.
     #[error("{bucket}: {source}; let `tidegate verify` look at the table")]
     Levels {
@@ -152,7 +179,9 @@ impl WriterError {
             | Self::Partition(_)
             | Self::Encode { .. }
             | Self::Merge(_) => ErrorKind::Data,
-            Self::Levels { .. } => ErrorKind::Corrupt,
+            Self::Levels { .. } | Self::KeyOrder { .. } | Self::Vectors { .. } => {
+                ErrorKind::Corrupt
+            }
             Self::Read { source, .. } => match source.as_ref() {
                 DataFileError::Read { .. } => ErrorKind::Transient,
                 _ => ErrorKind::Corrupt,
@@ -160,7 +189,9 @@ impl WriterError {
             Self::Arrow { .. } => ErrorKind::Data,
             Self::BucketCount { .. } => ErrorKind::Refused,
             Self::Views { source, .. } => source.kind(),
-            Self::Upload { source, .. } | Self::Abort { source, .. } => store_kind(source),
+            Self::Get { source, .. } | Self::Upload { source, .. } | Self::Abort { source, .. } => {
+                store_kind(source)
+            }
             Self::Size { .. } => ErrorKind::Corrupt,
             Self::Spill { .. } => ErrorKind::Exhausted,
             Self::Task { .. } | Self::Unusable(_) => ErrorKind::Transient,

@@ -10,12 +10,15 @@ mod declared;
 mod hashes;
 mod inputs;
 pub(crate) mod intake;
+mod key_index;
+mod lookup;
 mod moves;
 mod output;
 mod producer;
 mod runs;
 mod tree;
 mod upkeep;
+mod vectors;
 
 pub use compaction::Compactor;
 
@@ -28,7 +31,8 @@ use arrow::record_batch::RecordBatch;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tidegate_datafile::key_value_schema;
 use tidegate_lsm::CompactionOptions;
-use tidegate_merge::{MergeEngine, MergeSpec};
+use tidegate_merge::MergeSpec;
+use tidegate_model::deletion_vector::Form;
 use tidegate_model::schema::BucketMode;
 use tidegate_model::{
     BinaryRow, BucketId, CommitMessage, DataFileMeta, DataIncrement, IndexFileMeta, KeyOrder,
@@ -39,7 +43,7 @@ use tidegate_storage::Store;
 
 use self::compaction::{Compacted, Shop};
 use self::core::{KeyedCore, KeyedStanding};
-use self::declared::Declared;
+use self::declared::{Declared, LooksUp};
 use self::intake::{Intake, Taken};
 use self::moves::Moves;
 use self::producer::Producer;
@@ -84,8 +88,10 @@ pub struct KeyedWriter {
     compacting: CompactionOptions,
     /// Files of the changelog that full compactions make.
     told: Option<Arc<Files>>,
-    /// `first-row`: readers see no level 0 and do not merge, so that every barrier lifts everything.
-    lifts_all: bool,
+    /// Where compactions look old rows up.
+    looks_up: Option<LooksUp>,
+    /// The form of deletion vectors, where the table keeps them.
+    vectors: Option<Form>,
     order: KeyOrder,
     running: FuturesUnordered<BoxFuture<'static, (GroupKey, Result<Compacted>)>>,
     /// `full-compaction.delta-commits`
@@ -159,7 +165,7 @@ impl KeyedWriter {
             means.files(log_plan, of_log, &prefix)
         });
         let (changelog, told) = match declared.producer {
-            Producer::FullCompaction => (None, made),
+            Producer::FullCompaction | Producer::Lookup => (None, made),
             _ => (made, None),
         };
         let files = means.files(declared.plan, table, &plan.file_prefix);
@@ -206,7 +212,8 @@ impl KeyedWriter {
             shop: None,
             compacting: declared.compacting,
             told,
-            lifts_all: declared.spec.engine() == MergeEngine::FirstRow,
+            looks_up: declared.looks_up,
+            vectors: declared.vectors,
             spec: declared.spec,
             order: declared.order,
             running: FuturesUnordered::new(),
@@ -337,12 +344,10 @@ impl KeyedWriter {
             let next = next_sequence(&view);
             let tree = match self.shop {
                 None => None,
-                Some(_) => Some(Tree::open(
-                    self.taking.directories.of(&key)?,
-                    view.files,
-                    &self.order,
-                    &self.compacting,
-                )?),
+                Some(_) => {
+                    let read = vectors::read(&self.taking.store, self.vectors, &view).await?;
+                    Some(self.tree(&key, view, read)?)
+                }
             };
             let lost = None;
             opened.push((key, Bucket { next, tree, lost }));
@@ -392,6 +397,7 @@ impl KeyedWriter {
         self.taking.hand_over().await?;
         self.after_flush().await?;
         let hashes = self.write_hashes().await?;
+        self.write_vectors().await?;
         self.taking.prepares += 1;
         let messages = self.messages(hashes);
         self.taking.uploads.handed_over();

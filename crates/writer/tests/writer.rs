@@ -17,6 +17,8 @@ mod append;
 mod faults;
 #[path = "writer/keyed.rs"]
 mod keyed;
+#[path = "writer/lookups.rs"]
+mod lookups;
 #[path = "writer/memory.rs"]
 mod memory;
 #[path = "writer/routing.rs"]

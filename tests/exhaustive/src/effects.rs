@@ -143,6 +143,7 @@ fn live(table: &Table, base: SnapshotId, partitions: &[PartitionId]) -> Result<F
         bucket: BucketId(0),
         total_buckets: -1,
         place: None,
+        vectors: false,
     };
     Ok(Fact::Live(files.map(of).collect()))
 }

@@ -144,12 +144,12 @@ fn what_a_keyed_table_cannot_be_is_refused_by_name_before_it_exists() {
             ["postpone.default-bucket-num", "0", "above 0"],
         ),
         (
-            ", bucket: 1, changelog-producer: lookup",
-            ["changelog-producer", "lookup", "none"],
+            ", bucket: 1, changelog-producer: full-compaction, deletion-vectors.enabled: \"true\"",
+            ["changelog-producer", "full-compaction", "lookup"],
         ),
         (
-            ", bucket: 1, deletion-vectors.enabled: \"true\"",
-            ["deletion-vectors.enabled", "true", "false"],
+            ", bucket: 1, merge-engine: first-row, deletion-vectors.enabled: \"true\"",
+            ["deletion-vectors.enabled", "first-row", "false"],
         ),
         (
             ", bucket: 1, merge-engine: first-row",
@@ -235,4 +235,41 @@ fn w_71_a_table_with_dynamic_buckets_has_one_writing_job() {
     tidegate_tests::lab::wait_until("a snapshot", || lab.visible() > before);
     first.signal("TERM");
     first.wait().expect(143);
+}
+
+/// Runs killed at each place, compactions in between: whole, and told each change once.
+fn looked_up(options: &str) {
+    for place in PLACES {
+        let lab = Lab::new();
+        job(&lab, options);
+        let mut changes = Changes::new(23);
+        for _ in 0..3 {
+            changes.file(&lab, "in", 50);
+        }
+        let nth = if place == "row-taken" { 120 } else { 2 };
+        let _ = lab.run_to(&format!("{place}:{nth}"));
+        lab.run(&[]).expect(0);
+        whole(&lab, &changes.content);
+        assert_eq!(folded(&lab, Told::Rows), changes.content);
+        changes.file(&lab, "in", 50);
+        lab.run(&[]).expect(0);
+        let warehouse = lab.warehouse();
+        let arguments = ["compact", "shop.orders", "-w", &warehouse, "--full"];
+        lab.tidegate(&arguments).expect(0);
+        changes.file(&lab, "in", 50);
+        lab.run(&[]).expect(0);
+        whole(&lab, &changes.content);
+        assert_eq!(folded(&lab, Told::Rows), changes.content);
+    }
+}
+
+#[test]
+fn keyed_killed_at_each_named_place_with_old_rows_looked_up() {
+    looked_up(", bucket: 2, changelog-producer: lookup");
+}
+
+#[test]
+fn keyed_killed_at_each_named_place_with_deletion_vectors() {
+    let vectors = ", bucket: 2, changelog-producer: lookup, deletion-vectors.enabled: \"true\"";
+    looked_up(vectors);
 }

@@ -6,7 +6,7 @@ use futures::future::{BoxFuture, FutureExt};
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use std::error::Error as StdError;
 use std::ops::Range;
 use std::sync::Arc;
@@ -200,6 +200,9 @@ impl AsyncFileReader for Source {
             }
             let size = self.size;
             let reader = ParquetMetaDataReader::new()
+                .with_offset_index_policy(
+                    options.map_or(PageIndexPolicy::Skip, |o| o.offset_index_policy()),
+                )
                 .with_metadata_options(options.map(|o| o.metadata_options().clone()));
             Ok(Arc::new(reader.load_and_finish(self, size).await?))
         }

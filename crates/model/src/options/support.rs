@@ -54,11 +54,6 @@ const REFUSALS: &[Refusal] = &[
         "files of single columns are not supported",
     ),
     refusal(
-        "deletion-vectors.enabled",
-        &["false"],
-        "tables with deletion vectors cannot be written yet",
-    ),
-    refusal(
         "clustering.columns",
         &[""],
         "clustered writing is not supported",
@@ -98,6 +93,11 @@ const REFUSALS: &[Refusal] = &[
 
 /// What only tables without a primary key are asked.
 const APPEND_REFUSALS: &[Refusal] = &[
+    refusal(
+        "deletion-vectors.enabled",
+        &["false"],
+        "tables without primary key and with deletion vectors cannot be written yet",
+    ),
     refusal("commit.force-compact", &["false"], "commits do not compact"),
     refusal(
         "changelog-producer",
@@ -114,11 +114,6 @@ const APPEND_REFUSALS: &[Refusal] = &[
 /// What only tables with a primary key are asked.
 const KEYED_REFUSALS: &[Refusal] = &[
     refusal(
-        "changelog-producer",
-        &["none", "input", "full-compaction"],
-        "old rows are not looked up yet",
-    ),
-    refusal(
         "changelog-file.format",
         &["parquet"],
         "only Parquet changelog files can be written",
@@ -127,11 +122,6 @@ const KEYED_REFUSALS: &[Refusal] = &[
         "sequence.snapshot-ordering",
         &["false"],
         "files are not stamped with the number of their snapshot yet",
-    ),
-    refusal(
-        "force-lookup",
-        &["false"],
-        "old versions are not looked up yet",
     ),
     refusal(
         "pk-clustering-override",

@@ -291,6 +291,9 @@ fn what_cannot_be_honoured_is_refused_with_the_way_out() {
         ("bucket", "-1"),
         ("bucket", "3"),
         ("changelog-producer", "input"),
+        ("changelog-producer", "lookup"),
+        ("deletion-vectors.enabled", "true"),
+        ("force-lookup", "true"),
         ("changelog-producer", "full-compaction"),
         ("rowkind.field", "dt"),
         ("merge-engine", "first-row"),
@@ -303,11 +306,8 @@ fn what_cannot_be_honoured_is_refused_with_the_way_out() {
         );
     }
     for (key, value) in [
-        ("changelog-producer", "lookup"),
         ("changelog-file.format", "avro"),
-        ("deletion-vectors.enabled", "true"),
         ("sequence.snapshot-ordering", "true"),
-        ("force-lookup", "true"),
         ("pk-clustering-override", "true"),
     ] {
         let why = unsupported_for_write(&keyed(&[(key, value)]));

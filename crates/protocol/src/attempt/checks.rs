@@ -5,7 +5,7 @@
 //! snapshot (`build`).
 
 use super::Attempt;
-use crate::committable::{Changes, FileChange, Place};
+use crate::committable::{Changes, FileChange, IndexChange, Place};
 use crate::fact::LiveFile;
 use crate::ids::{FileId, Half, PartitionId};
 use crate::ledger::Entry;
@@ -295,6 +295,7 @@ impl Attempt {
         if self.half() == Half::Compact && self.rules().on(Rule::DeadPartsDropped) {
             self.drop_dead_parts(set);
             self.drop_parts_that_meet(live);
+            self.drop_parts_with_other_vectors(live);
             if self.changes.is_empty() {
                 return self.finish_half(None);
             }
@@ -418,6 +419,57 @@ impl Attempt {
                     dead: Vec::new(),
                     met,
                 }
+            }));
+    }
+
+    /// Leaves out the buckets whose deletion vectors somebody else changed after they were read \[C-32]: an
+    /// index file holds all of a bucket's vectors, so replacing another one would bring deleted rows back.
+    fn drop_parts_with_other_vectors(&mut self, live: &[LiveFile]) {
+        if !self.rules().on(Rule::VectorsCompared) {
+            return;
+        }
+        let mut read: BTreeMap<Part, BTreeSet<FileId>> = BTreeMap::new();
+        let vectors = |files: &[IndexChange]| -> Vec<(Part, FileId)> {
+            let files = files.iter().filter(|i| i.deletion_vectors);
+            files.map(|i| ((i.partition, i.bucket), i.file)).collect()
+        };
+        let brought = vectors(&self.changes.index_added);
+        for (part, _) in &brought {
+            read.entry(*part).or_default();
+        }
+        for (part, file) in vectors(&self.changes.index_deleted) {
+            let own = brought.contains(&(part, file));
+            let files = read.entry(part).or_default();
+            // What an earlier checkpoint of the same commit made was never visible.
+            if !own {
+                files.insert(file);
+            }
+        }
+        let mut others: BTreeMap<Part, (Vec<FileId>, Vec<FileId>)> = BTreeMap::new();
+        for (part, expected) in read {
+            let there = live.iter().filter(|f| f.vectors);
+            let there = there.filter(|f| (f.partition, f.bucket) == part);
+            let there: BTreeSet<FileId> = there.map(|f| f.file).collect();
+            if there != expected {
+                let gone = expected.difference(&there).copied().collect();
+                let met = there.difference(&expected).copied().collect();
+                others.insert(part, (gone, met));
+            }
+        }
+        if others.is_empty() {
+            return;
+        }
+        let mut changes = (*self.changes).clone();
+        changes.keep_parts(|part| !others.contains_key(&part));
+        self.changes = Arc::new(changes);
+        let parts = others.into_iter();
+        self.done
+            .dropped
+            .extend(parts.map(|((partition, bucket), (dead, met))| DroppedPart {
+                partition,
+                bucket,
+                dead,
+                met,
             }));
     }
 

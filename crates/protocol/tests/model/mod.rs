@@ -640,6 +640,7 @@ fn turn_of(
                             bucket: BucketId(0),
                             total_buckets: -1,
                             place: None,
+                            vectors: false,
                         })
                         .filter(|f| partitions.contains(&f.partition))
                         .collect(),

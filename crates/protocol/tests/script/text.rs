@@ -439,13 +439,15 @@ pub(crate) fn fact(words: &mut Words<'_>, n: u32) -> Res<Fact> {
                 .rest()
                 .into_iter()
                 .map(|text| {
-                    let c = change(text)?;
+                    let vectors = text.strip_prefix("dv:");
+                    let c = change(vectors.unwrap_or(text))?;
                     Ok(LiveFile {
                         file: c.file,
                         partition: c.partition,
                         bucket: c.bucket,
                         total_buckets: c.total_buckets,
                         place: c.place,
+                        vectors: vectors.is_some(),
                     })
                 })
                 .collect::<Res<_>>()?,

@@ -1,4 +1,4 @@
-//! Rows out of the data files that a compaction takes in.
+//! Rows out of the data files that a compaction takes in: all of them, some of them, or their keys.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow::record_batch::RecordBatch;
 use futures::stream::{BoxStream, StreamExt};
 use tidegate_datafile::{FileReader, ReadPlan, key_value_fields, ranges};
-use tidegate_model::{DataFileMeta, SchemaId, TableSchema, layout};
+use tidegate_model::{DataField, DataFileMeta, SchemaId, TableSchema, layout};
 use tidegate_storage::Store;
 
 use crate::budget::{BudgetShare, Reservation};
@@ -22,7 +22,16 @@ pub(crate) struct Inputs {
     schema: Arc<TableSchema>,
     /// Knows the schemas that older files were written under.
     views: Arc<dyn BucketViews>,
-    plans: Mutex<HashMap<SchemaId, ReadPlan>>,
+    /// Key columns, in the order of the key.
+    keys: Vec<DataField>,
+    plans: Mutex<HashMap<(SchemaId, Columns), ReadPlan>>,
+}
+
+/// Which columns are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Columns {
+    All,
+    Keys,
 }
 
 /// The rows of an open file.
@@ -37,18 +46,24 @@ pub(crate) fn readable(file: &DataFileMeta) -> bool {
 }
 
 impl Inputs {
-    pub(crate) fn new(store: Store, schema: Arc<TableSchema>, views: Arc<dyn BucketViews>) -> Self {
+    pub(crate) fn new(
+        store: Store,
+        schema: Arc<TableSchema>,
+        views: Arc<dyn BucketViews>,
+        keys: Vec<DataField>,
+    ) -> Self {
         Self {
             store,
             schema,
             views,
+            keys,
             plans: Mutex::default(),
         }
     }
 
-    async fn plan(&self, id: SchemaId) -> Result<ReadPlan> {
+    async fn plan(&self, id: SchemaId, columns: Columns) -> Result<ReadPlan> {
         let plans = || self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(plan) = plans().get(&id) {
+        if let Some(plan) = plans().get(&(id, columns)) {
             return Ok(plan.clone());
         }
         let written = if id == self.schema.id {
@@ -57,12 +72,13 @@ impl Inputs {
             let asked = self.views.schema(id).await;
             asked.map_err(|source| WriterError::Views { count: 1, source })?
         };
-        let (from, to) = (
-            key_value_fields(&written.fields),
-            key_value_fields(&self.schema.fields),
-        );
+        let from = key_value_fields(&written.fields);
+        let to = match columns {
+            Columns::All => key_value_fields(&self.schema.fields),
+            Columns::Keys => self.keys.clone(),
+        };
         let plan = ReadPlan::new(&from, &to).map_err(|e| WriterError::Config(e.to_string()))?;
-        plans().insert(id, plan.clone());
+        plans().insert((id, columns), plan.clone());
         Ok(plan)
     }
 
@@ -73,8 +89,41 @@ impl Inputs {
         file: &DataFileMeta,
         share: &BudgetShare,
     ) -> Result<Rows> {
+        self.read(directory, file, share, Columns::All, None).await
+    }
+
+    /// The rows at these positions alone.
+    pub(crate) async fn open_at(
+        &self,
+        directory: &str,
+        file: &DataFileMeta,
+        positions: &[u64],
+        share: &BudgetShare,
+    ) -> Result<Rows> {
+        self.read(directory, file, share, Columns::All, Some(positions))
+            .await
+    }
+
+    /// The keys alone, deleted rows included.
+    pub(crate) async fn open_keys(
+        &self,
+        directory: &str,
+        file: &DataFileMeta,
+        share: &BudgetShare,
+    ) -> Result<Rows> {
+        self.read(directory, file, share, Columns::Keys, None).await
+    }
+
+    async fn read(
+        &self,
+        directory: &str,
+        file: &DataFileMeta,
+        share: &BudgetShare,
+        columns: Columns,
+        positions: Option<&[u64]>,
+    ) -> Result<Rows> {
         let path = format!("{directory}/{}", file.file_name);
-        let plan = self.plan(file.schema_id).await?;
+        let plan = self.plan(file.schema_id, columns).await?;
         let failed = {
             let path = path.clone();
             move |source| WriterError::Read {
@@ -90,9 +139,17 @@ impl Inputs {
             async move { store.get_range(&object, range).await }
         }));
         let url = self.store.url_of(&path);
-        let reader = FileReader::open(&url, size, source, &plan).await;
-        let reader = reader.map_err(&failed)?;
-        let batches = reader.stream(None).map_err(&failed)?;
+        let batches = match positions {
+            None => {
+                let reader = FileReader::open(&url, size, source, &plan).await;
+                reader.and_then(|reader| reader.stream(None))
+            }
+            Some(positions) => {
+                let reader = FileReader::open_for_rows(&url, size, source, &plan).await;
+                reader.and_then(|reader| reader.rows_at(positions))
+            }
+        };
+        let batches = batches.map_err(&failed)?;
         Ok(Rows {
             batches: batches.map(move |batch| batch.map_err(&failed)).boxed(),
             _charge: charge,

@@ -10,6 +10,8 @@ pub(crate) enum Producer {
     Input,
     /// What compactions to the top level change \[W-52].
     FullCompaction,
+    /// What compactions of level 0 change, old rows looked up \[W-53].
+    Lookup,
 }
 
 pub(crate) fn producer(schema: &TableSchema) -> Producer {
@@ -17,6 +19,7 @@ pub(crate) fn producer(schema: &TableSchema) -> Producer {
     match word.trim().to_ascii_lowercase().as_str() {
         "input" => Producer::Input,
         "full-compaction" => Producer::FullCompaction,
+        "lookup" => Producer::Lookup,
         _ => Producer::None,
     }
 }

@@ -3,11 +3,12 @@
 //! The state of a bucket is what the own messages did to the view that it was opened with. Owns the
 //! levels, what compactions did since the last barrier \[W-25], and what an abort goes back to.
 
-use tidegate_lsm::{Circumstances, Compaction, CompactionOptions, Levels, Now, Pick};
-use tidegate_model::{CompactIncrement, DataFileMeta, KeyOrder, Level};
+use tidegate_lsm::{Circumstances, Compaction, CompactionOptions, Levels, Now};
+use tidegate_model::{CompactIncrement, DataFileMeta, IndexFileMeta, KeyOrder};
 
 use crate::error::{Result, WriterError};
-use crate::keyed::compaction::Compacted;
+use crate::keyed::compaction::{Compacted, Job};
+use crate::keyed::vectors::Vectors;
 
 /// Levels of a bucket and what became of them.
 #[derive(Debug)]
@@ -23,6 +24,18 @@ pub(crate) struct Tree {
     /// Files came or went since the last barrier.
     changed: bool,
     pub(crate) busy: bool,
+    deleted: Deleted,
+    /// As at the last barrier.
+    kept_deleted: Deleted,
+}
+
+/// Which rows of the files are deleted, and which index file of the table says so.
+#[derive(Clone, Debug, Default)]
+struct Deleted {
+    vectors: Vectors,
+    index: Option<IndexFileMeta>,
+    /// The index file says something else.
+    changed: bool,
 }
 
 impl Tree {
@@ -31,10 +44,17 @@ impl Tree {
         files: Vec<DataFileMeta>,
         order: &KeyOrder,
         options: &CompactionOptions,
+        circumstances: Circumstances,
+        (vectors, index): (Vectors, Option<IndexFileMeta>),
     ) -> Result<Self> {
         let levels = Levels::new(files, order.clone(), options.num_levels);
         let levels = levels.map_err(broken(&directory))?;
-        let picker = Compaction::new(options.clone(), Circumstances::default(), &levels);
+        let picker = Compaction::new(options.clone(), circumstances, &levels);
+        let deleted = Deleted {
+            vectors,
+            index,
+            changed: false,
+        };
         Ok(Self {
             directory,
             kept: levels.clone(),
@@ -43,16 +63,14 @@ impl Tree {
             done: CompactIncrement::default(),
             changed: false,
             busy: false,
+            kept_deleted: deleted.clone(),
+            deleted,
         })
     }
 
     /// True where more runs are there than writers may go on with \[W-23].
     pub(crate) fn stalls(&self) -> bool {
         self.picker.stalls_writes(&self.levels)
-    }
-
-    pub(crate) fn top(&self) -> Level {
-        self.levels.max_level()
     }
 
     pub(crate) fn files(&self) -> impl Iterator<Item = &DataFileMeta> {
@@ -67,11 +85,40 @@ impl Tree {
     }
 
     /// What to compact now, if anything.
-    pub(crate) fn pick(&mut self, full: bool, now: Now) -> Option<Pick> {
-        match full {
-            true => self.picker.pick_full(&self.levels, now, |_| false),
+    pub(crate) fn pick(&mut self, full: bool, now: Now) -> Option<Job> {
+        let vectors = &self.deleted.vectors;
+        let pick = match full {
+            // A file with deleted rows is rewritten without them.
+            true => {
+                let shrinks = |f: &DataFileMeta| vectors.of(&f.file_name).is_some();
+                self.picker.pick_full(&self.levels, now, shrinks)
+            }
             false => self.picker.pick(&self.levels, now),
-        }
+        }?;
+        let above = self.levels.all_files();
+        Some(Job {
+            directory: self.directory.clone(),
+            top: self.levels.max_level(),
+            above: above.filter(|f| f.level > pick.output).cloned().collect(),
+            vectors: vectors.clone(),
+            pick,
+        })
+    }
+
+    /// What is deleted now, where the table's index file says something else.
+    pub(crate) fn changed_vectors(&self) -> Option<&Vectors> {
+        self.deleted.changed.then_some(&self.deleted.vectors)
+    }
+
+    /// The index file of the changed vectors is durable, or none is needed any more: it takes the place
+    /// of the one before it.
+    pub(crate) fn vectors_written(&mut self, index: Option<IndexFileMeta>) {
+        self.done
+            .deleted_index_files
+            .extend(self.deleted.index.take());
+        self.done.new_index_files.extend(index.clone());
+        self.deleted.index = index;
+        self.deleted.changed = false;
     }
 
     /// Whether [`Self::pick`] would pick anything.
@@ -93,7 +140,9 @@ impl Tree {
             before,
             after,
             changelog,
+            marks,
         } = compacted;
+        self.deleted.changed |= self.deleted.vectors.compacted(&before, &after, &marks);
         // Nothing may replace it: what a compaction told was told.
         self.done.changelog_files.extend(changelog);
         let applied = self.levels.apply(&before, &after);
@@ -110,6 +159,7 @@ impl Tree {
     pub(crate) fn hand_over(&mut self) -> Option<CompactIncrement> {
         if std::mem::take(&mut self.changed) {
             self.kept.clone_from(&self.levels);
+            self.kept_deleted.clone_from(&self.deleted);
         }
         (!self.done.is_empty()).then(|| std::mem::take(&mut self.done))
     }
@@ -130,6 +180,7 @@ impl Tree {
     pub(crate) fn give_up(&mut self) {
         if std::mem::take(&mut self.changed) {
             self.levels.clone_from(&self.kept);
+            self.deleted.clone_from(&self.kept_deleted);
         }
         self.done = CompactIncrement::default();
         self.busy = false;
@@ -172,7 +223,7 @@ fn absorb(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_model::{BinaryRow, FileSource, SchemaId, SimpleStats};
+    use tidegate_model::{BinaryRow, FileSource, Level, SchemaId, SimpleStats};
 
     fn file(name: &str, level: i32) -> DataFileMeta {
         DataFileMeta {

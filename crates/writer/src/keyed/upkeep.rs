@@ -9,14 +9,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use futures::{FutureExt, StreamExt};
-use tidegate_lsm::Now;
+use tidegate_lsm::{Circumstances, Now};
 use tidegate_model::layout::DataFileName;
-use tidegate_model::{CompactIncrement, DataFileMeta};
+use tidegate_model::{BucketView, CompactIncrement, DataField, DataFileMeta};
 use uuid::Uuid;
 
-use super::compaction::{Compacted, Compactor, Shop};
+use super::compaction::{Compacted, Compactor, OldRows, Shop};
 use super::inputs::{Inputs, readable};
+use super::lookup::Lookup;
 use super::tree::Tree;
+use super::vectors::{self, Read};
 use super::{KeyedWriter, LostTree};
 use crate::error::{Result, WriterError};
 use crate::files::Files;
@@ -34,6 +36,39 @@ impl KeyedWriter {
             &table.compression,
             table.suffix_includes_compression,
         )
+    }
+
+    fn key_fields(&self) -> Vec<DataField> {
+        let at = self.spec.key_columns().iter();
+        let fields = at.filter_map(|at| self.spec.columns().get(*at));
+        fields.cloned().collect()
+    }
+
+    /// How compactions look old rows up, where the table wants that.
+    fn old_rows(&self) -> Option<OldRows> {
+        let looks = self.looks_up.as_ref()?;
+        let options = &self.taking.options;
+        Some(OldRows {
+            lookup: Lookup::new(
+                Arc::clone(&looks.keys),
+                self.order.clone(),
+                options.spill_directory.clone(),
+                options.spill_limit,
+            ),
+            table: looks.table,
+            places_only: looks.places_only,
+        })
+    }
+
+    /// The files of a bucket as a view has them, for compactions.
+    pub(super) fn tree(&self, key: &GroupKey, view: BucketView, read: Read) -> Result<Tree> {
+        let circumstances = Circumstances {
+            deletion_vectors: self.vectors.is_some(),
+            keep_deletes: false,
+        };
+        let directory = self.taking.directories.of(key)?;
+        let (order, options) = (&self.order, &self.compacting);
+        Tree::open(directory, view.files, order, options, circumstances, read)
     }
 
     /// Compactions write files of their own names, on the share of the compaction thread.
@@ -62,10 +97,12 @@ impl KeyedWriter {
             compactor,
             files: Arc::new(files),
             changelog: self.told.clone(),
+            old_rows: self.old_rows(),
             inputs: Inputs::new(
                 store,
                 Arc::clone(&self.taking.schema),
                 Arc::clone(&self.views),
+                self.key_fields(),
             ),
             cancelled: AtomicBool::new(false),
             spec: self.spec.clone(),
@@ -148,16 +185,18 @@ impl KeyedWriter {
         let views = self.views.fresh_views(&waiting).await;
         let views = views.map_err(|source| WriterError::Views { count, source })?;
         for (key, view) in waiting.into_iter().zip(views) {
-            let Some(bucket) = self.buckets.get_mut(&key) else {
+            let Some(bucket) = self.buckets.get(&key) else {
                 continue;
             };
             let newest = bucket.lost.as_ref().and_then(|lost| lost.newest.as_ref());
             let complete =
                 newest.is_some_and(|name| view.files.iter().any(|f| f.file_name == *name));
             if complete {
-                let directory = self.taking.directories.of(&key)?;
-                let tree = Tree::open(directory, view.files, &self.order, &self.compacting)?;
-                (bucket.tree, bucket.lost) = (Some(tree), None);
+                let read = vectors::read(&self.taking.store, self.vectors, &view).await?;
+                let tree = self.tree(&key, view, read)?;
+                if let Some(bucket) = self.buckets.get_mut(&key) {
+                    (bucket.tree, bucket.lost) = (Some(tree), None);
+                }
             }
         }
         Ok(())
@@ -212,11 +251,11 @@ impl KeyedWriter {
         if tree.busy || !tree.files().all(readable) {
             return Ok(());
         }
-        let Some(pick) = tree.pick(full || self.lifts_all, now) else {
+        let Some(job) = tree.pick(full, now) else {
             return Ok(());
         };
         tree.busy = true;
-        let answer = shop.start(tree.directory.clone(), pick, tree.top())?;
+        let answer = shop.start(job)?;
         let key = key.clone();
         self.running.push(Box::pin(async move {
             let gone = || {

@@ -7,8 +7,8 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Int8Type, Int64Type};
 use proptest::prelude::*;
 use tidegate_model::{
-    BinaryRow, BucketView, CommitMessage, DataField, DataFileMeta, Datum, FileSource, KeyOrder,
-    Level, LogicalType, Options, TableSchema,
+    BinaryRow, BucketView, CommitMessage, DataField, DataFileMeta, Datum, FileSource,
+    IndexFileMeta, KeyOrder, Level, LogicalType, Options, TableSchema,
 };
 use tidegate_sink::{BoxFuture, RowKind, Rows, SinkError};
 use tidegate_writer::{BucketViews, GroupKey, KeyedWriter, WriterError};
@@ -19,7 +19,7 @@ use crate::support::Table;
 use RowKind::{Delete as D, Insert as I, UpdateAfter as Ua, UpdateBefore as Ub};
 
 /// `(k BIGINT, v STRING, kind STRING)`, primary key k, `bucket` buckets.
-fn keyed(options: &[(&str, &str)]) -> Table {
+pub(crate) fn keyed(options: &[(&str, &str)]) -> Table {
     let columns = [("k", "BIGINT"), ("v", "STRING"), ("kind", "STRING")];
     let columns = columns.map(|(name, of)| DataField::new(name, of.parse().unwrap()));
     let mut all: Options = [("bucket", "2")].into_iter().collect();
@@ -29,7 +29,7 @@ fn keyed(options: &[(&str, &str)]) -> Table {
     Table::of(schema)
 }
 
-fn writer(table: &Table, views: Arc<dyn BucketViews>) -> KeyedWriter {
+pub(crate) fn writer(table: &Table, views: Arc<dyn BucketViews>) -> KeyedWriter {
     let options = tidegate_writer::WriterOptions {
         uuid: Uuid::new_v4(),
         ..table.options.clone()
@@ -44,7 +44,7 @@ fn writer(table: &Table, views: Arc<dyn BucketViews>) -> KeyedWriter {
     .unwrap()
 }
 
-fn rows(rows: &[(RowKind, i64, &str)]) -> Rows<RecordBatch> {
+pub(crate) fn rows(rows: &[(RowKind, i64, &str)]) -> Rows<RecordBatch> {
     let text = |kind: &RowKind| match kind {
         I => "+I",
         Ub => "-U",
@@ -78,14 +78,18 @@ fn rows(rows: &[(RowKind, i64, &str)]) -> Rows<RecordBatch> {
 
 /// A row of a key-value file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Kv {
-    sequence: i64,
-    kind: i8,
-    k: i64,
-    v: String,
+pub(crate) struct Kv {
+    pub(crate) sequence: i64,
+    pub(crate) kind: i8,
+    pub(crate) k: i64,
+    pub(crate) v: String,
 }
 
-async fn contents(table: &Table, message: &CommitMessage, file: &DataFileMeta) -> Vec<Kv> {
+pub(crate) async fn contents(
+    table: &Table,
+    message: &CommitMessage,
+    file: &DataFileMeta,
+) -> Vec<Kv> {
     let path = table.path(message, file);
     let mut out = Vec::new();
     for batch in table.read(&path, file).await {
@@ -118,20 +122,23 @@ async fn contents(table: &Table, message: &CommitMessage, file: &DataFileMeta) -
 
 /// A table that is what its messages made of it: views come from what was "committed".
 #[derive(Default)]
-struct Committed {
-    files: Mutex<HashMap<GroupKey, Vec<DataFileMeta>>>,
+pub(crate) struct Committed {
+    pub(crate) files: Mutex<HashMap<GroupKey, Vec<DataFileMeta>>>,
+    /// Of deletion vectors: one per bucket at most.
+    pub(crate) vectors: Mutex<HashMap<GroupKey, IndexFileMeta>>,
     lost: Mutex<Vec<GroupKey>>,
 }
 
 impl Committed {
-    fn commit(&self, messages: &[CommitMessage]) {
+    pub(crate) fn commit(&self, messages: &[CommitMessage]) {
         let mut files = self.files.lock().unwrap();
+        let mut vectors = self.vectors.lock().unwrap();
         for message in messages {
             let key = GroupKey {
                 partition: message.partition.clone(),
                 bucket: message.bucket,
             };
-            let live = files.entry(key).or_default();
+            let live = files.entry(key.clone()).or_default();
             live.extend(message.data.new_files.iter().cloned());
             for gone in &message.compact.compact_before {
                 let same =
@@ -140,6 +147,21 @@ impl Committed {
                 live.remove(at.unwrap_or_else(|| panic!("{} is not live", gone.file_name)));
             }
             live.extend(message.compact.compact_after.iter().cloned());
+            // What is replaced is what was there, and a vector is of a file that is there.
+            let gone = &message.compact.deleted_index_files;
+            let new = &message.compact.new_index_files;
+            assert!(gone.len() <= 1 && new.len() <= 1, "{message:?}");
+            if !gone.is_empty() || !new.is_empty() {
+                assert_eq!(vectors.remove(&key).as_ref(), gone.first());
+            }
+            if let Some(index) = new.first() {
+                let ranges = index.dv_ranges.iter().flatten().flatten();
+                for range in ranges {
+                    let of = |f: &&DataFileMeta| f.file_name == range.data_file;
+                    assert!(live.iter().any(|f| of(&f)), "{range:?}");
+                }
+                vectors.insert(key.clone(), index.clone());
+            }
             // Levels above 0 never overlap.
             let order = KeyOrder::new(vec![LogicalType::BigInt]);
             tidegate_lsm::Levels::new(live.clone(), order, 6).unwrap();
@@ -153,6 +175,7 @@ impl BucketViews for Committed {
         buckets: &'a [GroupKey],
     ) -> BoxFuture<'a, Result<Vec<BucketView>, SinkError>> {
         let all = self.files.lock().unwrap();
+        let vectors = self.vectors.lock().unwrap();
         let views = buckets.iter().map(|key| {
             let files = all.get(key).cloned().unwrap_or_default();
             BucketView {
@@ -162,7 +185,7 @@ impl BucketViews for Committed {
                 total_buckets: None,
                 max_sequence_number: files.iter().map(|f| f.max_sequence_number).max(),
                 files,
-                index_files: Vec::new(),
+                index_files: vectors.get(key).cloned().into_iter().collect(),
                 newest_committed: None,
             }
         });
@@ -446,14 +469,14 @@ async fn plays(ops: Vec<Op>, budget: usize, input: bool, trigger: usize) {
 }
 
 #[derive(Clone, Debug)]
-enum Op {
+pub(crate) enum Op {
     Rows(Vec<(i64, bool)>),
     Checkpoint,
     Abort,
     Crash,
 }
 
-fn ops() -> impl Strategy<Value = Vec<Op>> {
+pub(crate) fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         6 => prop::collection::vec((0i64..40, prop::bool::weighted(0.2)), 1..30).prop_map(Op::Rows),
         3 => Just(Op::Checkpoint),
@@ -700,7 +723,7 @@ async fn w_52_the_changelog_of_full_compactions_tells_each_change_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn first_row_is_at_the_top_level_at_every_barrier() {
+async fn w_54_rows_of_first_row_are_above_level_0_at_every_barrier_each_key_once() {
     let table = keyed(&[("bucket", "1"), ("merge-engine", "first-row")]);
     let committed = Arc::new(Committed::default());
     let mut writer = writer(&table, committed.clone());
@@ -723,12 +746,13 @@ async fn first_row_is_at_the_top_level_at_every_barrier() {
         data: Default::default(),
         compact: Default::default(),
     };
-    let [file] = live.as_slice() else {
-        panic!("{live:?}")
-    };
-    assert_eq!(file.level, Level(5));
-    let found = contents(&table, &message, file).await;
-    let found: Vec<_> = found.into_iter().map(|r| (r.k, r.v)).collect();
+    let mut found = Vec::new();
+    for file in &live {
+        assert!(file.level > Level(0), "{file:?}");
+        let rows = contents(&table, &message, file).await;
+        found.extend(rows.into_iter().map(|r| (r.k, r.v)));
+    }
+    found.sort();
     let row = |k, v: &str| (k, v.to_owned());
     assert_eq!(found, [row(1, "a"), row(2, "a"), row(3, "b"), row(4, "c")]);
 }
