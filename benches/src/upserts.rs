@@ -54,14 +54,7 @@ pub fn keyed_schema(options: &[(&str, &str)]) -> Result<TableSchema, Failure> {
     ];
     let options: Options = options.iter().copied().collect();
     let key = vec!["id".to_owned()];
-    Ok(TableSchema::create(
-        columns,
-        vec![],
-        key,
-        options,
-        None,
-        0,
-    )?)
+    Ok(TableSchema::create(columns, vec![], key, options, None, 0)?)
 }
 
 /// Which batches belong to which of `commits` commits: equal parts, in order.

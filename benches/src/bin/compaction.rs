@@ -65,7 +65,8 @@ fn main() -> Result<(), Failure> {
     compact(once.path())?;
     let mut output = data_files(&once.path().join("table"))?;
     output.retain(|file| !input.iter().any(|i| i.file_name() == file.file_name()));
-    let output: Vec<Vec<RecordBatch>> = output.iter().map(|f| decode(f)).collect::<Result<_, _>>()?;
+    let output: Vec<Vec<RecordBatch>> =
+        output.iter().map(|f| decode(f)).collect::<Result<_, _>>()?;
     let came: usize = output.iter().flatten().map(RecordBatch::num_rows).sum();
 
     let measured = Pairs::run(

@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 use tidegate::datafile::arrow_schema;
 use tidegate::recovery::CheckpointStore;
 use tidegate::sink::JobName;
+use tidegate::storage::Store;
 use tidegate::{Table, TargetOptions};
 use tidegate_benches::{Failure, keyed_schema, percentile, spread};
 use tidegate_runtime::source::generator::{GeneratorConfig, GeneratorSource, Rule};
 use tidegate_runtime::{CheckpointSettings, Job, Settings, Stop};
-use tidegate::storage::Store;
 
 /// As in the binary.
 #[global_allocator]
@@ -41,7 +41,9 @@ fn main() -> Result<(), Failure> {
     let number = |n: usize, default: u64| args.get(n).map_or(Ok(default), |a| a.parse());
     let (seconds, interval, keys) = (number(0, 180)?, number(1, 10)?, number(2, 1_000_000)?);
     let temporary = tempfile::tempdir()?;
-    let folder = args.get(3).map_or(temporary.path().to_owned(), PathBuf::from);
+    let folder = args
+        .get(3)
+        .map_or(temporary.path().to_owned(), PathBuf::from);
     let mut options = vec![("bucket", "2")];
     options.extend(args.iter().skip(4).filter_map(|a| a.split_once('=')));
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -139,7 +141,9 @@ fn report(seen: &[Seen]) {
             let rate = (b.rows - a.rows) as f64 / seconds;
             let visible = a.visible.map(|at| (at - a.begun).as_secs_f64());
             let visible = visible.map_or("not yet".to_owned(), |s| format!("{s:.3} s"));
-            println!("  {rate:>12.0} rows/s in {seconds:.1} s; its first barrier visible after {visible}");
+            println!(
+                "  {rate:>12.0} rows/s in {seconds:.1} s; its first barrier visible after {visible}"
+            );
             rates.push(rate);
         }
     }
@@ -150,5 +154,8 @@ fn report(seen: &[Seen]) {
     let mut times: Vec<Duration> = times.collect();
     times.sort();
     let [half, most] = [0.5, 0.99].map(|share| percentile(&times, share).as_secs_f64());
-    println!("barrier to snapshot: median {half:.3} s, p99 of {} {most:.3} s, wanted 1", times.len());
+    println!(
+        "barrier to snapshot: median {half:.3} s, p99 of {} {most:.3} s, wanted 1",
+        times.len()
+    );
 }

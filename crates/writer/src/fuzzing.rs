@@ -214,7 +214,7 @@ mod corpus {
         // Of rows, options, stores and tasks; a spill's own files are always ours.
         Config(..), Rows(..), Row { .. }, Partition(..), BucketCount { .. }, Views { .. }, Encode { .. },
         Upload { .. }, Size { .. }, Spill { .. }, Task { .. }, Unusable(..), Abort { .. }, Merge(..),
-        Read { .. }, Levels { .. },
+        Read { .. }, Levels { .. }, KeyOrder { .. }, Vectors { .. }, Get { .. },
     });
 
     #[test]

@@ -3,7 +3,7 @@
 //! The state of a bucket is what the own messages did to the view that it was opened with. Owns the
 //! levels, what compactions did since the last barrier \[W-25], and what an abort goes back to.
 
-use tidegate_lsm::{Circumstances, Compaction, CompactionOptions, Levels, Now};
+use tidegate_lsm::{Circumstances, Compaction, CompactionOptions, Levels, Now, Pick};
 use tidegate_model::{CompactIncrement, DataFileMeta, IndexFileMeta, KeyOrder};
 
 use crate::error::{Result, WriterError};
@@ -87,14 +87,7 @@ impl Tree {
     /// What to compact now, if anything.
     pub(crate) fn pick(&mut self, full: bool, now: Now) -> Option<Job> {
         let vectors = &self.deleted.vectors;
-        let pick = match full {
-            // A file with deleted rows is rewritten without them.
-            true => {
-                let shrinks = |f: &DataFileMeta| vectors.of(&f.file_name).is_some();
-                self.picker.pick_full(&self.levels, now, shrinks)
-            }
-            false => self.picker.pick(&self.levels, now),
-        }?;
+        let pick = picked(&mut self.picker, &self.levels, vectors, full, now)?;
         let above = self.levels.all_files();
         Some(Job {
             directory: self.directory.clone(),
@@ -124,11 +117,7 @@ impl Tree {
     /// Whether [`Self::pick`] would pick anything.
     pub(crate) fn is_due(&self, full: bool, now: Now) -> bool {
         let mut picker = self.picker.clone();
-        match full {
-            true => picker.pick_full(&self.levels, now, |_| false),
-            false => picker.pick(&self.levels, now),
-        }
-        .is_some()
+        picked(&mut picker, &self.levels, &self.deleted.vectors, full, now).is_some()
     }
 
     /// A compaction is done. Files that it made useless before anybody could see them are returned:
@@ -220,6 +209,19 @@ fn absorb(
     useless
 }
 
+fn picked(
+    picker: &mut Compaction,
+    levels: &Levels,
+    vectors: &Vectors,
+    full: bool,
+    now: Now,
+) -> Option<Pick> {
+    match full {
+        // A file with deleted rows is rewritten without them.
+        true => picker.pick_full(levels, now, |f| vectors.of(&f.file_name).is_some()),
+        false => picker.pick(levels, now),
+    }
+}
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -363,7 +363,6 @@ impl KeyedWriter {
         self.taking.check()?;
         self.open_buckets(keys).await?;
         let now = self.now();
-        let full = full || self.lifts_all;
         let mut trees = keys
             .iter()
             .filter_map(|key| self.buckets.get(key)?.tree.as_ref());
