@@ -94,7 +94,7 @@ pub async fn upsert(
             full: true,
             ..CompactOptions::default()
         };
-        table.compact("bench-compaction", options).await?;
+        Box::pin(table.compact("bench-compaction", options)).await?;
     }
     Ok(table)
 }

@@ -53,7 +53,7 @@ fn main() -> Result<(), Failure> {
                 full: true,
                 ..CompactOptions::default()
             };
-            let report = table.compact("compaction", options).await?;
+            let report = Box::pin(table.compact("compaction", options)).await?;
             match report.compacted {
                 2 => Ok(()),
                 other => Err(format!("{other} buckets compacted").into()),

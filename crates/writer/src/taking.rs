@@ -207,9 +207,12 @@ enum State {
     Unusable(&'static str),
 }
 
+/// The core comes back from its job, with what came of it.
+type Done<C> = (Box<C>, Result<Outcome<<C as Core>::Cursors>>);
+
 enum Work<C: Core> {
     Idle(Box<C>),
-    Busy(oneshot::Receiver<(Box<C>, Result<Outcome<C::Cursors>>)>),
+    Busy(oneshot::Receiver<Done<C>>),
     Lost,
 }
 

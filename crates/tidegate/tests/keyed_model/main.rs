@@ -61,7 +61,7 @@ fn plays(engine: &str, share: usize, setup: fn(&mut Draw) -> Setup) {
         "{engine}: {done} records, {compared} commits compared, {partly} of them with files on two levels \
          above 0, {crashes} crashes"
     );
-    assert!(compared > records / 1000 && (one.is_some() || crashes > 0));
+    assert!(one.is_some() || (compared > records / 1000 && crashes > 0));
 }
 
 fn set(setup: &mut Setup, name: &str, value: &str) {
@@ -97,6 +97,10 @@ fn drawn(setup: &mut Setup, draw: &mut Draw) {
             "1000000",
         );
     }
+    // A process that is dead goes on asking its store: not for long.
+    set(setup, "commit.max-retries", "1");
+    set(setup, "commit.min-retry-wait", "1 ms");
+    set(setup, "commit.max-retry-wait", "1 ms");
     let trigger = (2 + draw.below(4)).to_string();
     set(setup, "num-sorted-run.compaction-trigger", &trigger);
     if draw.percent(40) {

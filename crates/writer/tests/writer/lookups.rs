@@ -80,17 +80,17 @@ async fn remaining(
     let bytes = bytes.unwrap();
     assert_eq!(bytes.len() as i64, index.file_size);
     let ranges = index.dv_ranges.iter().flatten().flatten();
-    for range in ranges.filter(|r| r.data_file == file.file_name) {
-        let of = DeletionVector::decode(&bytes, range.offset, range.length, rows.len() as u64);
-        let of = of.unwrap();
-        assert_eq!(range.cardinality, Some(of.len() as i64));
-        let rows = rows.into_iter().zip(0u64..);
-        return rows
-            .filter(|(_, at)| !of.contains(*at))
-            .map(|(r, _)| r)
-            .collect();
-    }
-    rows
+    let mut ranges = ranges.filter(|r| r.data_file == file.file_name);
+    let Some(range) = ranges.next() else {
+        return rows;
+    };
+    let of = DeletionVector::decode(&bytes, range.offset, range.length, rows.len() as u64);
+    let of = of.unwrap();
+    assert_eq!(range.cardinality, Some(of.len() as i64));
+    let rows = rows.into_iter().zip(0u64..);
+    rows.filter(|(_, at)| !of.contains(*at))
+        .map(|(r, _)| r)
+        .collect()
 }
 
 /// What a reader that merges nothing sees: every row above level 0 that is not deleted.
