@@ -297,7 +297,10 @@ impl Attempt {
             self.drop_parts_that_meet(live);
             self.drop_parts_with_other_vectors(live);
             if self.changes.is_empty() {
-                return self.finish_half(None);
+                if !self.must_carry_positions() {
+                    return self.finish_half(None);
+                }
+                return self.checks();
             }
         }
         let changes = self.changes.clone();
@@ -324,6 +327,17 @@ impl Attempt {
             }
         }
         self.checks();
+    }
+
+    /// True where nothing but this COMPACT half can make the source positions of this commit visible. The next
+    /// commit of the job replaces them \[R-5]: so that it finds them, a half of which everything was lost is
+    /// published nevertheless, empty.
+    fn must_carry_positions(&self) -> bool {
+        let c = &self.committable;
+        c.append.is_empty()
+            && c.positions.is_some()
+            && c.positions != c.replaces
+            && self.done_append().is_none()
     }
 
     /// Leaves out the buckets whose inputs are gone \[R-15].
