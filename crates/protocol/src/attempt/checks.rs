@@ -330,14 +330,11 @@ impl Attempt {
     }
 
     /// True where nothing but this COMPACT half can make the source positions of this commit visible. The next
-    /// commit of the job replaces them \[R-5]: so that it finds them, a half of which everything was lost is
-    /// published nevertheless, empty.
+    /// commit of the job replaces them \[R-5], and a checkpoint record waits for this one: so that both find it, a
+    /// half of which everything was lost is published nevertheless, empty.
     fn must_carry_positions(&self) -> bool {
         let c = &self.committable;
-        c.append.is_empty()
-            && c.positions.is_some()
-            && c.positions != c.replaces
-            && self.done_append().is_none()
+        c.append.is_empty() && c.positions.is_some() && self.done_append().is_none()
     }
 
     /// Leaves out the buckets whose inputs are gone \[R-15].
