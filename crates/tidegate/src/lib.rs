@@ -1,6 +1,6 @@
 //! Streams into lake tables, exactly once.
 //!
-//! One import for users of Apache Paimon append tables: [`Warehouse`] and [`Table`] to find and make
+//! One import for users of Apache Paimon tables, with a primary key or without: [`Warehouse`] and [`Table`] to find and make
 //! tables, [`TableTarget`] to hand a table to an engine, [`Stream`] for programs that have their own
 //! loop, and the parts under their own names for everything else.
 //!

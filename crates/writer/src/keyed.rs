@@ -1,4 +1,5 @@
-//! The writer of tables with a primary key and fixed buckets.
+//! The writer of tables with a primary key, whose buckets are fixed or dynamic; those of postponed ones are
+//! [`crate::postpone`]'s.
 //!
 //! Owns what rows go through on their way in, where the numbers and files of each bucket stand, and what a
 //! message of it holds. The life between two barriers is [`Taking`]'s; sorting and encoding is done by

@@ -345,8 +345,8 @@ fn keyed_table(name: String, atom: &Atom, partitioned: bool, set: &[(&str, &str)
         row: "key".to_owned(),
         ..place(atom, "top!")
     };
-    // Released Java loses rows where it merges NaN in a key. It takes 0.0 and -0.0 for one key, but in its
-    // write buffer orders them by sign and not by arrival, so that the older record may win; ours keeps the newer.
+    // Released Java loses rows where it merges NaN in a key. With both 0.0 and -0.0 among the keys ours and the
+    // twin kept different rows; why is not settled (perhaps Java's write buffer orders them by sign).
     let text = |v: &Value| v.to_string().to_lowercase();
     key.values
         .retain(|v| !text(v).contains("nan") && text(v) != "-0.0");
